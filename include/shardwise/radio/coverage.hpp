@@ -1,0 +1,79 @@
+#pragma once
+// Path-gain maps by launching rays: line of sight and specular reflections, added up on a plane.
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "shardwise/dispatch/split_options.hpp"
+#include "shardwise/numeric/vec3.hpp"
+#include "shardwise/radio/accumulation.hpp"
+#include "shardwise/runtime/pending.hpp"
+#include "shardwise/scene/scene.hpp"
+
+namespace shardwise {
+
+/// An axis-aligned measurement plane cut into cells. The two in-plane axes in increasing order are 0 and 1
+/// (normal z: x and y). Cell (i0, i1) is `i1 * resolution0 + i0`; a map has shape [resolution1, resolution0].
+struct CoverageGrid {
+  int axis = 2;           ///< of the plane's normal
+  double position = 1.5;  ///< of the plane along that axis, metres
+  double min0 = 0, max0 = 0, min1 = 0, max1 = 0;  ///< the window, half open, metres
+  std::int64_t resolution0 = 0, resolution1 = 0;
+
+  std::int64_t cell_count() const { return resolution0 * resolution1; }
+  double cell_area() const {
+    return (max0 - min0) / static_cast<double>(resolution0) * ((max1 - min1) / static_cast<double>(resolution1));
+  }
+};
+
+/// An isotropic transmitter. `gain` is linear.
+struct Transmitter {
+  Vec3d position;
+  double gain = 1;
+};
+
+/// Reports how far a call has come; called on the waiting thread.
+using ProgressFunction = std::function<void(std::int64_t lanes_done, std::int64_t lanes_total)>;
+
+struct CoverageOptions {
+  std::vector<Transmitter> transmitters;
+  CoverageGrid grid;
+  double frequency_hz = 3.5e9;
+  std::int64_t samples = 1'000'000;  ///< rays per transmitter, all passes together
+  int passes = 8;                    ///< independent estimates; the standard error needs two
+  int bounces = 3;
+  bool line_of_sight = true;         ///< count crossings before the first bounce
+  bool slab_walls = false;           ///< reflect from a slab of the material's thickness, not a half-space
+  Vec3d polarization{0, 0, 1};       ///< of every transmitter; projected transverse to each ray
+  std::uint64_t seed = 1;
+  Accumulation accumulation = Accumulation::exact;
+  std::int64_t lane_offset = 0;      ///< first lane of the window
+  std::int64_t lane_count = -1;      ///< lanes of the window; negative: the rest
+  SplitOptions split;
+  ProgressFunction progress;
+  const std::atomic<bool>* cancel = nullptr;  ///< becomes true: wait() throws `interrupted`
+};
+
+struct CoverageResult {
+  std::vector<double> gain;            ///< [cells] linear path gain, summed over transmitters
+  std::vector<double> standard_error;  ///< [cells] of `gain`; empty with one pass
+  std::vector<std::int64_t> crossings;  ///< [cells]
+  std::int64_t lanes = 0;               ///< of the window
+  std::int64_t rays_per_pass = 0;       ///< N: lanes of one pass of one transmitter
+  std::int64_t segments = 0;            ///< closest-hit queries made
+  std::int64_t rejected = 0;            ///< lanes that were inactive (non-finite input)
+  DispatchReport dispatch;
+};
+
+/// Total lanes of a call: passes x transmitters x ceil(samples / passes).
+std::int64_t coverage_lanes(const CoverageOptions& options);
+
+/// Path gain on `options.grid`: each cell holds the sum over paths of |E|^2 of a unit-power isotropic transmitter and
+/// a matched isotropic receiver, averaged over the cell. Contributions are W dOmega (lambda / 4 pi)^2 |E|^2 / (A cos).
+/// Throws usage errors before any device work.
+Pending<CoverageResult> coverage(Scene& scene, const CoverageOptions& options);
+
+}  // namespace shardwise
