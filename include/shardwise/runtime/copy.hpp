@@ -1,0 +1,21 @@
+#pragma once
+
+#include "shardwise/runtime/buffer.hpp"
+
+namespace shardwise {
+
+/// A copy of `bytes` from `source` to `target`; either may be device memory of any device or host memory. It runs on
+/// the stream it is given to: a CUDA stream where CUDA memory takes part. `accesses` as declared by the caller.
+Operation copy_operation(std::string name, void* target, const void* source, std::uint64_t bytes, AccessList accesses);
+
+/// Copies all of `source` into `target`, which has at least its size.
+template <class T>
+Operation copy_operation(std::string name, const Buffer<T>& target, const Buffer<T>& source) {
+  return copy_operation(std::move(name), target.data(), source.data(), source.bytes(),
+                        {target.access(AccessMode::write, 0, source.size()), source.reads()});
+}
+
+/// Sets `bytes` at `target` to zero.
+Operation zero_operation(std::string name, void* target, std::uint64_t bytes, AccessList accesses);
+
+}  // namespace shardwise

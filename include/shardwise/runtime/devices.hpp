@@ -1,0 +1,57 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "shardwise/runtime/device.hpp"
+#include "shardwise/runtime/timeline.hpp"
+
+namespace shardwise {
+
+class SimWorld;
+
+struct OpenOptions {
+  bool allow_mixed = false;    ///< unlike devices in one set
+  bool require_peer = false;   ///< an error, not staging, where two GPUs cannot reach each other
+  std::uint64_t sim_seed = 1;  ///< of sim's scheduler
+};
+
+/// An ordered set of devices; the first is the master. Copies share the devices.
+class DeviceSet {
+ public:
+  DeviceSet() = default;
+  int size() const { return static_cast<int>(devices_.size()); }
+  Device& operator[](int index) const { return *devices_[static_cast<std::size_t>(index)]; }
+  Device& master() const { return *devices_.front(); }
+  /// As it was asked for.
+  const std::string& spec() const { return spec_; }
+  /// Copies and launches of all devices of the set; recording is off until Timeline::start().
+  Timeline& timeline() const { return *timeline_; }
+  /// The scheduler of a set of sim devices; null for others.
+  SimWorld* sim_world() const { return sim_world_.get(); }
+  /// Things found while opening that the user should know (a pair of GPUs that is staged, say).
+  const std::vector<std::string>& warnings() const { return warnings_; }
+  /// The first device alone.
+  DeviceSet first() const;
+
+ private:
+  friend DeviceSet open_devices(const std::string&, const OpenOptions&);
+  std::string spec_;
+  std::shared_ptr<Timeline> timeline_;
+  std::shared_ptr<SimWorld> sim_world_;
+  std::vector<std::shared_ptr<Device>> devices_;
+  std::vector<std::string> warnings_;
+};
+
+/// Opens `host:N`, `host:NxTHREADS`, `cuda`, `cuda:0,1`, `cuda:UUID`, `cuda:BUSID`, `sim:N`, or several joined with
+/// `+` (unlike ones need allow_mixed; sim never mixes with real devices). Empty: `cuda` where a GPU answers, else
+/// `host:1`. Throws usage errors that name the part and what is there.
+DeviceSet open_devices(const std::string& spec, const OpenOptions& options = {});
+
+/// Cores this process may use: CPU affinity and the cgroup's quota, one at least.
+int available_cores();
+/// Bytes of memory this process may use: the machine's or the cgroup's limit, the smaller.
+std::uint64_t available_memory();
+
+}  // namespace shardwise

@@ -1,0 +1,82 @@
+#pragma once
+// In-order, asynchronous queues of a device, and the events that order them. A missing event edge is a bug that shows
+// on every backend: host streams really run beside each other, sim streams run in random order.
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "shardwise/runtime/operation.hpp"
+
+namespace shardwise {
+
+/// The backend's side of an event.
+class EventState {
+ public:
+  virtual ~EventState() = default;
+  /// Blocks the calling thread until the event is signalled, also as failed.
+  virtual void wait_on_host() = 0;
+  virtual bool is_signalled() = 0;
+  /// What the event was recorded behind; for messages and the timeline.
+  std::string recorded_after;
+};
+
+/// A point in a stream. Copyable; the empty event is always signalled.
+class Event {
+ public:
+  Event() = default;
+  explicit Event(std::shared_ptr<EventState> state) : state_(std::move(state)) {}
+  void wait_on_host() const {
+    if (state_) state_->wait_on_host();
+  }
+  bool is_signalled() const { return !state_ || state_->is_signalled(); }
+  EventState* state() const { return state_.get(); }
+  std::shared_ptr<EventState> shared_state() const { return state_; }
+
+ private:
+  std::shared_ptr<EventState> state_;
+};
+
+/// One in-order queue. A stream that meets an error keeps the first one and drops what is queued behind it; dropped
+/// operations still signal their events, as failed, and a stream that waits for a failed event fails too, so nobody
+/// hangs and no garbage is used. Calls come from one thread at a time. The destructor waits for what is queued.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  Device& device() const { return device_; }
+  const std::string& name() const { return name_; }
+
+  virtual void enqueue(Operation operation) = 0;
+  virtual Event record() = 0;
+  /// What comes next on this stream waits for `event`, which may be of any backend but sim with a real one.
+  virtual void wait(const Event& event) = 0;
+  /// Blocks until all that was enqueued is done; throws the stored error and clears it.
+  virtual void synchronize() = 0;
+  /// The stored error's text, empty where there is none.
+  virtual std::string error() = 0;
+
+ protected:
+  Stream(Device& device, std::string name) : device_(device), name_(std::move(name)) {}
+
+ private:
+  Device& device_;
+  std::string name_;
+};
+
+/// Borrows a stream. There is no null stream_ref.
+class stream_ref {
+ public:
+  stream_ref(Stream& stream) : stream_(&stream) {}  // NOLINT: implicit as a reference is
+  stream_ref(int) = delete;
+  stream_ref(std::nullptr_t) = delete;
+  Stream* operator->() const { return stream_; }
+  Stream& operator*() const { return *stream_; }
+
+ private:
+  Stream* stream_;
+};
+
+}  // namespace shardwise

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <iosfwd>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "shardwise/runtime/operation.hpp"
+
+namespace shardwise {
+
+/// One copy or launch that ran.
+struct TimelineRecord {
+  std::string device, stream, name;
+  OperationKind kind = OperationKind::launch;
+  std::uint64_t bytes = 0;
+  double begin_s = 0, end_s = 0;  ///< since Timeline::start(); virtual seconds on sim
+  std::string waited_for;         ///< the operation whose event this one's stream waited for last; may be empty
+};
+
+/// Per device: where the time went.
+struct TimelineSummary {
+  std::string device;
+  double busy_s = 0;          ///< at least one launch running
+  double transferring_s = 0;  ///< no launch, at least one copy running
+  double idle_s = 0;
+  std::uint64_t bytes_copied = 0;
+  std::string idle_waited_for;  ///< the operation that most of the idle time waited for
+};
+
+/// Every copy and launch of a device set, per device and stream. Thread-safe; recording costs nothing while off.
+class Timeline {
+ public:
+  /// Forgets what was recorded and records from now on.
+  void start();
+  void stop() { recording_ = false; }
+  bool is_recording() const { return recording_; }
+  /// Seconds since start().
+  double now() const;
+  void add(TimelineRecord record);
+
+  std::vector<TimelineRecord> records() const;
+  std::vector<TimelineSummary> summary() const;
+  /// Chrome trace event format, for chrome://tracing and Perfetto.
+  void write_chrome_trace(std::ostream& out) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<TimelineRecord> records_;
+  std::chrono::steady_clock::time_point origin_{};
+  std::atomic<bool> recording_{false};
+};
+
+}  // namespace shardwise
