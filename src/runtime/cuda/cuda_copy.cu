@@ -1,0 +1,52 @@
+#include <cuda_runtime.h>
+
+#include "runtime/cuda/cuda_check.hpp"
+#include "runtime/cuda/cuda_copy.hpp"
+#include "runtime/cuda/cuda_device.hpp"
+
+namespace shardwise {
+
+namespace {
+
+__global__ void probe_kernel() {}
+
+/// The GPU a pointer lives on, or -1 for host memory.
+int gpu_of(const void* pointer) {
+  cudaPointerAttributes attributes{};
+  if (cudaPointerGetAttributes(&attributes, pointer) != cudaSuccess) {
+    cudaGetLastError();
+    return -1;
+  }
+  return attributes.type == cudaMemoryTypeDevice ? attributes.device : -1;
+}
+
+}  // namespace
+
+void cuda_copy(LaunchContext& context, void* target, const void* source, std::uint64_t bytes) {
+  auto stream = static_cast<cudaStream_t>(context.native_stream());
+  const int from = gpu_of(source), to = gpu_of(target);
+  if (from >= 0 && to >= 0 && from != to && cuda_pair_is_staged(from, to)) {
+    void* staging = nullptr;
+    SW_CUDA(cudaMallocHost(&staging, bytes));
+    SW_CUDA(cudaMemcpyAsync(staging, source, bytes, cudaMemcpyDeviceToHost, stream));
+    SW_CUDA(cudaMemcpyAsync(target, staging, bytes, cudaMemcpyHostToDevice, stream));
+    // The staging memory is freed once the stream has passed: freeing pinned memory waits for its users anyway.
+    SW_CUDA(cudaStreamSynchronize(stream));
+    SW_CUDA(cudaFreeHost(staging));
+    return;
+  }
+  SW_CUDA(cudaMemcpyAsync(target, source, bytes, cudaMemcpyDefault, stream));
+}
+
+void cuda_zero(LaunchContext& context, void* target, std::uint64_t bytes) {
+  SW_CUDA(cudaMemsetAsync(target, 0, bytes, static_cast<cudaStream_t>(context.native_stream())));
+}
+
+bool cuda_has_code() {
+  cudaFuncAttributes attributes{};
+  if (cudaFuncGetAttributes(&attributes, probe_kernel) == cudaSuccess) return true;
+  cudaGetLastError();
+  return false;
+}
+
+}  // namespace shardwise

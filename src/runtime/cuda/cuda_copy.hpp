@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+
+#include "shardwise/runtime/operation.hpp"
+
+namespace shardwise {
+
+/// Enqueues a copy between any two memories on the context's stream; pairs of GPUs without peer access go through
+/// pinned host memory.
+void cuda_copy(LaunchContext& context, void* target, const void* source, std::uint64_t bytes);
+void cuda_zero(LaunchContext& context, void* target, std::uint64_t bytes);
+
+/// Whether this build's kernels run on the current GPU.
+bool cuda_has_code();
+
+}  // namespace shardwise

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "shardwise/runtime/device.hpp"
+
+namespace shardwise {
+
+/// GPUs that answer; 0 where there is no driver.
+int cuda_device_count() noexcept;
+
+/// The indices that `cuda:ARGUMENTS` means: empty for all, else a list of numbers, UUIDs or bus ids.
+std::vector<int> cuda_select(const std::string& part, const std::string& arguments);
+
+/// Opens a GPU. Throws where this build holds no code for its architecture.
+std::shared_ptr<Device> open_cuda_device(int index);
+
+/// Enables peer access and proves every ordered pair of GPUs with a pattern. A pair that fails is staged through pinned
+/// host memory from now on, with a warning, or refused.
+void probe_cuda_peers(const std::vector<std::shared_ptr<Device>>& devices, bool require_peer,
+                      std::vector<std::string>& warnings);
+
+/// Whether copies from GPU `source` to GPU `target` must go through the host.
+bool cuda_pair_is_staged(int source, int target) noexcept;
+
+class CudaDevice final : public Device {
+ public:
+  CudaDevice(DeviceInfo info, int index) : Device(std::move(info)), index_(index) {}
+  int index() const { return index_; }
+  std::unique_ptr<Stream> create_stream(const std::string& name) override;
+  std::uint64_t free_memory() override;
+
+ protected:
+  void* raw_allocate(Stream& stream, std::uint64_t bytes) override;
+  void raw_release(Stream& stream, void* pointer, ResourceId resource, std::uint64_t bytes,
+                   std::function<void()> done) override;
+
+ private:
+  int index_;
+};
+
+}  // namespace shardwise

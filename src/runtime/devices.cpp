@@ -1,0 +1,163 @@
+#include "shardwise/runtime/devices.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <set>
+
+#include "runtime/host/host_device.hpp"
+#include "runtime/sim/sim_world.hpp"
+#include "shardwise/runtime/error.hpp"
+
+#if SHARDWISE_WITH_CUDA
+#include "runtime/cuda/cuda_device.hpp"
+#endif
+
+namespace shardwise {
+
+namespace {
+
+[[noreturn]] void bad_part(const std::string& part, const std::string& why) {
+  throw_usage(fmt::format("devices: '{}' {}; write host:N, host:NxTHREADS, cuda, cuda:0,1, cuda:UUID, cuda:BUSID or sim:N, "
+                          "joined with '+'",
+                          part, why));
+}
+
+int parse_count(const std::string& part, const std::string& text, const char* what) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 1 || value > 4096)
+    bad_part(part, fmt::format("has '{}' as {}, which is not a whole number from 1 to 4096", text, what));
+  return value;
+}
+
+struct Part {
+  std::string text, platform, arguments;
+};
+
+std::vector<Part> split_parts(const std::string& spec) {
+  std::vector<Part> parts;
+  std::size_t begin = 0;
+  while (begin <= spec.size()) {
+    const std::size_t plus = std::min(spec.find('+', begin), spec.size());
+    Part part;
+    part.text = spec.substr(begin, plus - begin);
+    const std::size_t colon = part.text.find(':');
+    part.platform = part.text.substr(0, colon);
+    if (colon != std::string::npos) {
+      part.arguments = part.text.substr(colon + 1);
+      if (part.arguments.empty()) bad_part(part.text, "names no device after the ':'");
+    }
+    parts.push_back(part);
+    begin = plus + 1;
+  }
+  return parts;
+}
+
+DeviceInfo host_info(PlatformKind kind, int index, int threads) {
+  DeviceInfo info;
+  info.kind = kind;
+  info.index = index;
+  info.name = fmt::format("{}:{}", to_string(kind), index);
+  info.model = kind == PlatformKind::sim ? "simulated device" : host_model_name();
+  info.uuid = fmt::format("{}-{}", to_string(kind), index);
+#if defined(__x86_64__)
+  info.architecture = "x86-64-v3";
+#elif defined(__aarch64__)
+  info.architecture = "aarch64";
+#endif
+  info.memory_bytes = available_memory();
+  info.threads = threads;
+  return info;
+}
+
+void check_alike(const std::vector<std::shared_ptr<Device>>& devices, bool allow_mixed) {
+  const DeviceInfo& first = devices.front()->info();
+  for (const auto& device : devices) {
+    const DeviceInfo& info = device->info();
+    const bool alike = info.kind == first.kind && info.model == first.model && info.threads == first.threads;
+    if (!alike && !allow_mixed)
+      throw_usage(fmt::format("devices: {} ({}, {} threads) is unlike {} ({}, {} threads); add --allow-mixed to use both",
+                              info.name, info.model, info.threads, first.name, first.model, first.threads));
+  }
+}
+
+}  // namespace
+
+DeviceSet DeviceSet::first() const {
+  DeviceSet set = *this;
+  set.spec_ = devices_.front()->name();
+  set.devices_.resize(1);
+  return set;
+}
+
+DeviceSet open_devices(const std::string& spec, const OpenOptions& options) {
+#if defined(__x86_64__)
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("bmi2"))
+    throw_usage("this processor lacks AVX2, FMA or BMI2: shardwise's host code is built for x86-64-v3 (2013 and later)");
+#endif
+  std::string wanted = spec;
+  if (wanted.empty()) {
+    wanted = "host:1";
+#if SHARDWISE_WITH_CUDA
+    if (cuda_device_count() > 0) wanted = "cuda";
+#endif
+  }
+  DeviceSet set;
+  set.spec_ = wanted;
+  set.timeline_ = std::make_shared<Timeline>();
+
+  const std::vector<Part> parts = split_parts(wanted);
+  int host_index = 0;
+  bool any_sim = false, any_real = false;
+  for (const Part& part : parts) {
+    if (part.platform == "host") {
+      any_real = true;
+      int count = 1, threads = 0;
+      if (!part.arguments.empty()) {
+        const std::size_t x = part.arguments.find('x');
+        count = parse_count(part.text, part.arguments.substr(0, x), "the number of devices");
+        if (x != std::string::npos) threads = parse_count(part.text, part.arguments.substr(x + 1), "the threads of each");
+      }
+      // The cores are shared equally, one at least.
+      if (threads == 0) threads = std::max(1, available_cores() / count);
+      for (int i = 0; i < count; ++i) {
+        const DeviceInfo info = host_info(PlatformKind::host, host_index++, threads);
+        set.devices_.push_back(std::make_shared<HostDevice>(info, info.memory_bytes));
+      }
+    } else if (part.platform == "sim") {
+      any_sim = true;
+      if (set.sim_world_) bad_part(part.text, "is a second sim part; give one with the total number of devices");
+      const int count = part.arguments.empty() ? 1 : parse_count(part.text, part.arguments, "the number of devices");
+      auto world = std::make_shared<SimScheduler>(options.sim_seed, available_cores());
+      set.sim_world_ = world;
+      for (int i = 0; i < count; ++i) {
+        const DeviceInfo info = host_info(PlatformKind::sim, i, available_cores());
+        set.devices_.push_back(std::make_shared<SimDevice>(info, world, info.memory_bytes));
+      }
+    } else if (part.platform == "cuda") {
+      any_real = true;
+#if SHARDWISE_WITH_CUDA
+      for (int index : cuda_select(part.text, part.arguments)) set.devices_.push_back(open_cuda_device(index));
+#else
+      bad_part(part.text, "needs CUDA, which this build leaves out (configure with --preset cuda)");
+#endif
+    } else {
+      bad_part(part.text.empty() ? wanted : part.text, fmt::format("names the platform '{}', which does not exist", part.platform));
+    }
+  }
+  if (any_sim && any_real) throw_usage("devices: '" + wanted + "' mixes sim with real devices, which share no time; use one kind");
+
+  std::set<std::string> names;
+  for (const auto& device : set.devices_)
+    if (!names.insert(device->name()).second)
+      throw_usage(fmt::format("devices: {} is named twice in '{}'; name each device once", device->name(), wanted));
+  check_alike(set.devices_, options.allow_mixed);
+#if SHARDWISE_WITH_CUDA
+  probe_cuda_peers(set.devices_, options.require_peer, set.warnings_);
+#endif
+  for (const auto& device : set.devices_) device->set_timeline(set.timeline_.get());
+  return set;
+}
+
+}  // namespace shardwise

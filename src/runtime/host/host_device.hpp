@@ -1,0 +1,34 @@
+#pragma once
+
+#include "runtime/host/thread_pool.hpp"
+#include "shardwise/runtime/device.hpp"
+
+namespace shardwise {
+
+/// A CPU device: its own memory, an arena of threads, and one worker thread per stream (copies run there too).
+class HostDevice : public Device {
+ public:
+  HostDevice(DeviceInfo info, std::uint64_t memory_limit);
+
+  std::unique_ptr<Stream> create_stream(const std::string& name) override;
+  std::uint64_t free_memory() override;
+  ThreadPool& pool() { return pool_; }
+
+ protected:
+  void* raw_allocate(Stream& stream, std::uint64_t bytes) override;
+  void raw_release(Stream& stream, void* pointer, ResourceId resource, std::uint64_t bytes,
+                   std::function<void()> done) override;
+
+ private:
+  ThreadPool pool_;
+  std::uint64_t memory_limit_;
+};
+
+/// Page-friendly memory for host and sim devices; null where there is none.
+void* allocate_host_bytes(std::uint64_t bytes) noexcept;
+void release_host_bytes(void* pointer) noexcept;
+
+/// What a real machine's first device would be called.
+std::string host_model_name();
+
+}  // namespace shardwise

@@ -1,0 +1,166 @@
+#include "runtime/host/host_stream.hpp"
+
+#include "shardwise/runtime/error.hpp"
+#include "shardwise/runtime/timeline.hpp"
+
+namespace shardwise {
+
+void HostEvent::wait_on_host() {
+  std::unique_lock lock(mutex_);
+  condition_.wait(lock, [&] { return signalled_; });
+}
+
+bool HostEvent::is_signalled() {
+  std::lock_guard lock(mutex_);
+  return signalled_;
+}
+
+bool HostEvent::failed() {
+  std::lock_guard lock(mutex_);
+  return failed_;
+}
+
+void HostEvent::signal(bool failed) {
+  std::vector<std::function<void()>> callbacks;
+  {
+    std::lock_guard lock(mutex_);
+    signalled_ = true;
+    failed_ = failed;
+    callbacks.swap(callbacks_);
+  }
+  condition_.notify_all();
+  for (const auto& callback : callbacks) callback();
+}
+
+void HostEvent::on_signal(std::function<void()> function) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!signalled_) {
+      callbacks_.push_back(std::move(function));
+      return;
+    }
+  }
+  function();
+}
+
+namespace {
+
+class HostLaunchContext final : public LaunchContext {
+ public:
+  explicit HostLaunchContext(HostDevice& device) : device_(device) {}
+  Device& device() override { return device_; }
+  void parallel_for(std::int64_t count, std::int64_t grain, const RangeFunction& function) override {
+    device_.pool().parallel_for(count, grain, function);
+  }
+
+ private:
+  HostDevice& device_;
+};
+
+}  // namespace
+
+HostStream::HostStream(HostDevice& device, std::string name)
+    : Stream(device, std::move(name)), device_(device), worker_([this] { run(); }) {}
+
+HostStream::~HostStream() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  work_.notify_one();
+  worker_.join();
+}
+
+void HostStream::push(Item item) {
+  {
+    std::lock_guard lock(mutex_);
+    queue_.push_back(std::move(item));
+  }
+  work_.notify_one();
+}
+
+void HostStream::enqueue(Operation operation) {
+  last_enqueued_ = operation.name;
+  push({std::move(operation), nullptr, nullptr});
+}
+
+Event HostStream::record() {
+  auto event = std::make_shared<HostEvent>();
+  event->recorded_after = last_enqueued_;
+  push({{}, event, nullptr});
+  return Event(event);
+}
+
+void HostStream::wait(const Event& event) {
+  if (event.state()) push({{}, nullptr, event.shared_state()});
+}
+
+void HostStream::synchronize() {
+  std::unique_lock lock(mutex_);
+  idle_.wait(lock, [&] { return queue_.empty() && !busy_; });
+  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+}
+
+std::string HostStream::error() {
+  std::lock_guard lock(mutex_);
+  if (!error_) return {};
+  try {
+    std::rethrow_exception(error_);
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+void HostStream::fail(std::exception_ptr error) {
+  std::lock_guard lock(mutex_);
+  if (!error_) error_ = std::move(error);
+}
+
+void HostStream::run_operation(Operation& operation) {
+  HostLaunchContext context(device_);
+  Timeline* timeline = device_.timeline();
+  const bool recorded = timeline && timeline->is_recording() && operation.kind != OperationKind::release;
+  const double begin = recorded ? timeline->now() : 0;
+  operation.body(context);
+  if (recorded)
+    timeline->add({device_.name(), name(), operation.name, operation.kind, operation.bytes, begin, timeline->now(),
+                   std::exchange(waited_for_, {})});
+}
+
+void HostStream::run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    work_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
+    if (queue_.empty()) return;
+    Item item = std::move(queue_.front());
+    queue_.pop_front();
+    busy_ = true;
+    const bool failed = static_cast<bool>(error_);
+    lock.unlock();
+
+    if (item.wait_for) {
+      item.wait_for->wait_on_host();
+      waited_for_ = item.wait_for->recorded_after;
+      auto* host_event = dynamic_cast<HostEvent*>(item.wait_for.get());
+      if (host_event && host_event->failed())
+        fail(std::make_exception_ptr(Error(ErrorClass::device, device_.name() + ": not run, because '" +
+                                                                   item.wait_for->recorded_after + "' failed")));
+    } else if (item.signal) {
+      item.signal->signal(failed);
+    } else if (!failed || item.operation.kind == OperationKind::release) {
+      // Releases run also behind an error: their memory is free either way.
+      try {
+        run_operation(item.operation);
+      } catch (...) {
+        fail(std::current_exception());
+      }
+    }
+    item = {};  // what the operation holds is let go before the stream counts as idle
+
+    lock.lock();
+    busy_ = false;
+    if (queue_.empty()) idle_.notify_all();
+  }
+}
+
+}  // namespace shardwise

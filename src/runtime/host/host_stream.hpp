@@ -1,0 +1,63 @@
+#pragma once
+// A worker thread and a queue. enqueue(), record() and wait() come from one thread at a time; the worker alone runs
+// operations. Invariant: items leave the queue in order, and an item that waits for an event holds up all behind it.
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+#include "runtime/host/host_device.hpp"
+
+namespace shardwise {
+
+/// Signalled by a host stream's worker. Thread-safe.
+class HostEvent final : public EventState {
+ public:
+  void wait_on_host() override;
+  bool is_signalled() override;
+  void signal(bool failed);
+  bool failed();
+  /// Runs `function` once signalled, at once if it already is, on the signalling thread.
+  void on_signal(std::function<void()> function);
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable condition_;
+  bool signalled_ = false, failed_ = false;
+  std::vector<std::function<void()>> callbacks_;
+};
+
+class HostStream final : public Stream {
+ public:
+  HostStream(HostDevice& device, std::string name);
+  ~HostStream() override;
+
+  void enqueue(Operation operation) override;
+  Event record() override;
+  void wait(const Event& event) override;
+  void synchronize() override;
+  std::string error() override;
+
+ private:
+  struct Item {
+    Operation operation;
+    std::shared_ptr<HostEvent> signal;       ///< set: a record
+    std::shared_ptr<EventState> wait_for;    ///< set: a wait
+  };
+  void push(Item item);
+  void run();
+  void run_operation(Operation& operation);
+  void fail(std::exception_ptr error);
+
+  HostDevice& device_;
+  std::mutex mutex_;
+  std::condition_variable work_, idle_;
+  std::deque<Item> queue_;
+  bool busy_ = false, stopping_ = false;
+  std::exception_ptr error_;
+  std::string last_enqueued_, waited_for_;
+  std::thread worker_;
+};
+
+}  // namespace shardwise

@@ -1,0 +1,191 @@
+#include "runtime/sim/sim_world.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "shardwise/runtime/error.hpp"
+#include "shardwise/runtime/timeline.hpp"
+
+namespace shardwise {
+
+void SimEvent::wait_on_host() {
+  world_.run_until([&] { return signalled; });
+  world_.checker().on_host_wait(clock);
+}
+
+std::vector<RaceReport> SimScheduler::races() const {
+  std::vector<RaceReport> result;
+  for (const Race& race : checker_.races()) result.push_back({race.first, race.second, race.text()});
+  return result;
+}
+
+std::uint64_t SimScheduler::take_order_hash() { return std::exchange(order_hash_, 1469598103934665603ull); }
+
+double SimScheduler::virtual_time() const {
+  double time = 0;
+  for (const SimStream* stream : streams_) time = std::max(time, stream->time_s());
+  return time;
+}
+
+void SimScheduler::add_stream(SimStream* stream) { streams_.push_back(stream); }
+void SimScheduler::remove_stream(SimStream* stream) { std::erase(streams_, stream); }
+
+void SimScheduler::run_until(const std::function<bool()>& done) {
+  std::vector<SimStream*> ready;
+  while (!done()) {
+    ready.clear();
+    for (SimStream* stream : streams_)
+      if (stream->is_ready()) ready.push_back(stream);
+    if (ready.empty())
+      throw Error(ErrorClass::internal, "sim: nothing is ready to run, yet the host waits; an event is waited for that "
+                                        "no stream will signal");
+    const std::string name = ready[random_() % ready.size()]->step();
+    for (const char c : name) order_hash_ = (order_hash_ ^ static_cast<unsigned char>(c)) * 1099511628211ull;
+  }
+}
+
+std::unique_ptr<Stream> SimDevice::create_stream(const std::string& name) {
+  return std::make_unique<SimStream>(*this, name);
+}
+
+std::uint64_t SimDevice::free_memory() {
+  const std::uint64_t used = memory(MemoryUse::work).current() + memory(MemoryUse::scene).current();
+  return used < memory_limit_ ? memory_limit_ - used : 0;
+}
+
+void* SimDevice::raw_allocate(Stream&, std::uint64_t bytes) {
+  if (bytes > free_memory()) return nullptr;
+  return allocate_host_bytes(bytes);
+}
+
+void SimDevice::raw_release(Stream& stream, void* pointer, ResourceId resource, std::uint64_t bytes,
+                            std::function<void()> done) {
+  Operation operation;
+  operation.name = "release";
+  operation.kind = OperationKind::release;
+  Access access;
+  access.resource = resource;
+  access.length = bytes;
+  access.mode = AccessMode::write;
+  operation.accesses = {access};
+  operation.body = [pointer, done = std::move(done)](LaunchContext&) {
+    release_host_bytes(pointer);
+    done();
+  };
+  stream.enqueue(std::move(operation));
+}
+
+SimStream::SimStream(SimDevice& device, std::string name)
+    : Stream(device, std::move(name)), device_(device), index_(device.world().checker().add_stream(device.name() + "/" + this->name())) {
+  device.world().add_stream(this);
+}
+
+SimStream::~SimStream() {
+  try {
+    device_.world().run_until([&] { return queue_.empty(); });
+  } catch (...) {
+    // Waiting for an event that never comes: what is queued is dropped with the stream.
+  }
+  device_.world().remove_stream(this);
+}
+
+void SimStream::enqueue(Operation operation) {
+  last_enqueued_ = operation.name;
+  device_.world().checker().on_operation(index_, operation);
+  queue_.push_back({std::move(operation), nullptr, nullptr});
+}
+
+Event SimStream::record() {
+  auto event = std::make_shared<SimEvent>(device_.world());
+  event->recorded_after = last_enqueued_;
+  event->clock = device_.world().checker().on_record(index_);
+  queue_.push_back({{}, event, nullptr});
+  return Event(event);
+}
+
+void SimStream::wait(const Event& event) {
+  if (!event.state()) return;
+  auto sim_event = std::dynamic_pointer_cast<SimEvent>(event.shared_state());
+  if (!sim_event)
+    throw_usage(fmt::format("{}: a sim stream cannot wait for an event of a real device ('{}'); use sim devices only",
+                            device_.name(), event.state()->recorded_after));
+  device_.world().checker().on_wait(index_, sim_event->clock);
+  queue_.push_back({{}, nullptr, std::move(sim_event)});
+}
+
+void SimStream::synchronize() {
+  device_.world().run_until([&] { return queue_.empty(); });
+  device_.world().checker().on_host_wait(device_.world().checker().on_record(index_));
+  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+}
+
+std::string SimStream::error() {
+  if (!error_) return {};
+  try {
+    std::rethrow_exception(error_);
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+bool SimStream::is_ready() const {
+  return !queue_.empty() && (!queue_.front().wait_for || queue_.front().wait_for->signalled);
+}
+
+namespace {
+
+class SimLaunchContext final : public LaunchContext {
+ public:
+  explicit SimLaunchContext(SimDevice& device) : device_(device) {}
+  Device& device() override { return device_; }
+  void parallel_for(std::int64_t count, std::int64_t grain, const RangeFunction& function) override {
+    device_.world().pool().parallel_for(count, grain, function);
+  }
+
+ private:
+  SimDevice& device_;
+};
+
+}  // namespace
+
+void SimStream::run_operation(Operation& operation) {
+  SimLaunchContext context(device_);
+  const double begin = time_s_;
+  operation.body(context);
+  // Without a prediction every operation takes a microsecond: the order is what matters here.
+  time_s_ += operation.predicted_s > 0 ? operation.predicted_s : 1e-6;
+  Timeline* timeline = device_.timeline();
+  if (timeline && timeline->is_recording() && operation.kind != OperationKind::release)
+    timeline->add({device_.name(), name(), operation.name, operation.kind, operation.bytes, begin, time_s_,
+                   std::exchange(waited_for_, {})});
+}
+
+std::string SimStream::step() {
+  Item item = std::move(queue_.front());
+  queue_.pop_front();
+  if (item.wait_for) {
+    time_s_ = std::max(time_s_, item.wait_for->time_s);
+    waited_for_ = item.wait_for->recorded_after;
+    if (item.wait_for->failed && !error_)
+      error_ = std::make_exception_ptr(
+          Error(ErrorClass::device, device_.name() + ": not run, because '" + item.wait_for->recorded_after + "' failed"));
+    return {};
+  }
+  if (item.signal) {
+    item.signal->signalled = true;
+    item.signal->failed = static_cast<bool>(error_);
+    item.signal->time_s = time_s_;
+    return {};
+  }
+  if (!error_ || item.operation.kind == OperationKind::release) {
+    try {
+      run_operation(item.operation);
+    } catch (...) {
+      error_ = std::current_exception();
+    }
+  }
+  return device_.name() + "/" + item.operation.name;
+}
+
+}  // namespace shardwise

@@ -1,0 +1,111 @@
+#pragma once
+
+#include <deque>
+#include <exception>
+#include <functional>
+#include <map>
+#include <random>
+
+#include "runtime/host/host_device.hpp"
+#include "runtime/race_checker.hpp"
+#include "shardwise/runtime/sim.hpp"
+
+namespace shardwise {
+
+class SimStream;
+class SimScheduler;
+
+/// A point in a sim stream.
+class SimEvent final : public EventState {
+ public:
+  explicit SimEvent(SimScheduler& world) : world_(world) {}
+  void wait_on_host() override;
+  bool is_signalled() override { return signalled; }
+
+  bool signalled = false, failed = false;
+  double time_s = 0;
+  VectorClock clock;
+
+ private:
+  SimScheduler& world_;
+};
+
+class SimScheduler final : public SimWorld {
+ public:
+  SimScheduler(std::uint64_t seed, int threads) : random_(seed), pool_(threads) {}
+
+  std::vector<RaceReport> races() const override;
+  void clear_races() override { checker_.clear_races(); }
+  std::uint64_t take_order_hash() override;
+  void reseed(std::uint64_t seed) override { random_.seed(seed); }
+  double virtual_time() const override;
+
+  void add_stream(SimStream* stream);
+  void remove_stream(SimStream* stream);
+  /// Executes ready operations, picked at random, until `done()`. Throws an internal Error where nothing is ready: the
+  /// streams wait for events that are never recorded.
+  void run_until(const std::function<bool()>& done);
+  RaceChecker& checker() { return checker_; }
+  ThreadPool& pool() { return pool_; }
+
+ private:
+  std::mt19937_64 random_;
+  ThreadPool pool_;
+  RaceChecker checker_;
+  std::vector<SimStream*> streams_;
+  std::uint64_t order_hash_ = 1469598103934665603ull;
+};
+
+/// A device of a sim set.
+class SimDevice final : public Device {
+ public:
+  SimDevice(DeviceInfo info, std::shared_ptr<SimScheduler> world, std::uint64_t memory_limit)
+      : Device(std::move(info)), world_(std::move(world)), memory_limit_(memory_limit) {}
+  std::unique_ptr<Stream> create_stream(const std::string& name) override;
+  std::uint64_t free_memory() override;
+  SimScheduler& world() { return *world_; }
+
+ protected:
+  void* raw_allocate(Stream& stream, std::uint64_t bytes) override;
+  void raw_release(Stream& stream, void* pointer, ResourceId resource, std::uint64_t bytes,
+                   std::function<void()> done) override;
+
+ private:
+  std::shared_ptr<SimScheduler> world_;
+  std::uint64_t memory_limit_;
+};
+
+class SimStream final : public Stream {
+ public:
+  SimStream(SimDevice& device, std::string name);
+  ~SimStream() override;
+
+  void enqueue(Operation operation) override;
+  Event record() override;
+  void wait(const Event& event) override;
+  void synchronize() override;
+  std::string error() override;
+
+  bool is_empty() const { return queue_.empty(); }
+  /// Whether the item at the head can run now.
+  bool is_ready() const;
+  /// Runs the head. Returns the operation's name, empty for records and waits.
+  std::string step();
+  double time_s() const { return time_s_; }
+
+ private:
+  struct Item {
+    Operation operation;
+    std::shared_ptr<SimEvent> signal, wait_for;
+  };
+  void run_operation(Operation& operation);
+
+  SimDevice& device_;
+  std::size_t index_;
+  std::deque<Item> queue_;
+  std::exception_ptr error_;
+  std::string last_enqueued_, waited_for_;
+  double time_s_ = 0;
+};
+
+}  // namespace shardwise

@@ -1,0 +1,119 @@
+#include "shardwise/runtime/timeline.hpp"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+namespace shardwise {
+
+void Timeline::start() {
+  std::lock_guard lock(mutex_);
+  records_.clear();
+  origin_ = std::chrono::steady_clock::now();
+  recording_ = true;
+}
+
+double Timeline::now() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - origin_).count();
+}
+
+void Timeline::add(TimelineRecord record) {
+  std::lock_guard lock(mutex_);
+  records_.push_back(std::move(record));
+}
+
+std::vector<TimelineRecord> Timeline::records() const {
+  std::lock_guard lock(mutex_);
+  return records_;
+}
+
+namespace {
+
+using Interval = std::pair<double, double>;
+
+double covered(std::vector<Interval> intervals) {
+  std::sort(intervals.begin(), intervals.end());
+  double total = 0, reached = -1;
+  for (const auto& [begin, end] : intervals) {
+    if (end > reached) total += end - std::max(begin, reached);
+    reached = std::max(reached, end);
+  }
+  return total;
+}
+
+}  // namespace
+
+std::vector<TimelineSummary> Timeline::summary() const {
+  const std::vector<TimelineRecord> all = records();
+  std::map<std::string, std::vector<const TimelineRecord*>> by_device;
+  double begin = 0, end = 0;
+  bool first = true;
+  for (const TimelineRecord& record : all) {
+    by_device[record.device].push_back(&record);
+    begin = first ? record.begin_s : std::min(begin, record.begin_s);
+    end = first ? record.end_s : std::max(end, record.end_s);
+    first = false;
+  }
+
+  std::vector<TimelineSummary> result;
+  for (auto& [device, records] : by_device) {
+    TimelineSummary summary;
+    summary.device = device;
+    std::vector<Interval> launches, everything;
+    for (const TimelineRecord* record : records) {
+      everything.emplace_back(record->begin_s, record->end_s);
+      if (record->kind == OperationKind::launch || record->kind == OperationKind::host)
+        launches.push_back(everything.back());
+      if (record->kind == OperationKind::copy) summary.bytes_copied += record->bytes;
+    }
+    summary.busy_s = covered(launches);
+    const double active = covered(everything);
+    summary.transferring_s = active - summary.busy_s;
+    summary.idle_s = (end - begin) - active;
+
+    // A gap before an operation is charged to the event that its stream waited for.
+    std::sort(records.begin(), records.end(),
+              [](const auto* a, const auto* b) { return a->begin_s < b->begin_s; });
+    std::map<std::string, double> gaps;
+    double reached = begin;
+    for (const TimelineRecord* record : records) {
+      if (record->begin_s > reached && !record->waited_for.empty()) gaps[record->waited_for] += record->begin_s - reached;
+      reached = std::max(reached, record->end_s);
+    }
+    double longest = 0;
+    for (const auto& [name, seconds] : gaps)
+      if (seconds > longest) longest = seconds, summary.idle_waited_for = name;
+    result.push_back(summary);
+  }
+  return result;
+}
+
+void Timeline::write_chrome_trace(std::ostream& out) const {
+  std::map<std::string, int> processes;
+  std::map<std::pair<int, std::string>, int> threads;
+  nlohmann::json events = nlohmann::json::array();
+  for (const TimelineRecord& record : records()) {
+    const auto [process, new_process] = processes.emplace(record.device, static_cast<int>(processes.size()));
+    const int pid = process->second;
+    if (new_process)
+      events.push_back({{"ph", "M"}, {"name", "process_name"}, {"pid", pid}, {"args", {{"name", record.device}}}});
+    const auto [thread, new_thread] = threads.emplace(std::pair{pid, record.stream}, static_cast<int>(threads.size()));
+    const int tid = thread->second;
+    if (new_thread)
+      events.push_back(
+          {{"ph", "M"}, {"name", "thread_name"}, {"pid", pid}, {"tid", tid}, {"args", {{"name", record.stream}}}});
+    const char* category = record.kind == OperationKind::copy ? "copy" : "launch";
+    events.push_back({{"ph", "X"},
+                      {"name", record.name},
+                      {"cat", category},
+                      {"pid", pid},
+                      {"tid", tid},
+                      {"ts", record.begin_s * 1e6},
+                      {"dur", (record.end_s - record.begin_s) * 1e6},
+                      {"args", {{"bytes", record.bytes}, {"waited_for", record.waited_for}}}});
+  }
+  out << nlohmann::json{{"schema", 1}, {"displayTimeUnit", "ms"}, {"traceEvents", events}}.dump() << '\n';
+}
+
+}  // namespace shardwise
