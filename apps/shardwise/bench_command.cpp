@@ -11,8 +11,8 @@
 #include "progress.hpp"
 #include "report_file.hpp"
 #include "shardwise/runtime/error.hpp"
+#include "shardwise/runtime/parse.hpp"
 #include "signals.hpp"
-#include "suggest.hpp"
 #include "table.hpp"
 #include "values.hpp"
 
@@ -99,7 +99,7 @@ int run(const Options& options) {
     if (benchmark.name == options.name) chosen = &benchmark;
   }
   if (!chosen) {
-    const std::string near = nearest(options.name, names);
+    const std::string near = nearest_word(options.name, names);
     std::string known;
     for (const std::string& name : names) known += (known.empty() ? "" : ", ") + name;
     throw_usage(options.name.empty()
@@ -115,7 +115,7 @@ int run(const Options& options) {
   settings.scene = options.scene;
   settings.quick = options.quick;
   settings.repeat = options.repeat.empty() ? (options.quick ? 3 : 7)
-                                           : static_cast<int>(count_value("--repeat", options.repeat, 1));
+                                           : static_cast<int>(count_value("--repeat", options.repeat, 1, 100000));
   settings.cancel = &stop_requested();
   std::vector<bench::Row> rows;
   for (const bench::Case& work : chosen->make(settings)) {

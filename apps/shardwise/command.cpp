@@ -6,7 +6,7 @@
 
 #include "output_file.hpp"
 #include "shardwise/runtime/error.hpp"
-#include "suggest.hpp"
+#include "shardwise/runtime/parse.hpp"
 #include "version.hpp"
 
 namespace shardwise::program {
@@ -44,7 +44,7 @@ void check_leftovers(const CLI::App& app) {
       if (option->get_group().empty()) continue;  // not in this version
       for (const std::string& known : option->get_lnames()) names.push_back("--" + known);
     }
-    throw_usage(fmt::format("unknown option '{}' of '{}'; {}", name, full_name(app), hint(nearest(name, names), app)));
+    throw_usage(fmt::format("unknown option '{}' of '{}'; {}", name, full_name(app), hint(nearest_word(name, names), app)));
   }
   std::vector<std::string> names;
   for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
@@ -52,7 +52,7 @@ void check_leftovers(const CLI::App& app) {
   }
   if (!names.empty()) {
     throw_usage(fmt::format("unknown subcommand '{}' of '{}'; {}", word, full_name(app),
-                            hint(nearest(word, names), app)));
+                            hint(nearest_word(word, names), app)));
   }
   throw_usage(fmt::format("unexpected argument '{}' of '{}'; see '{} --help'", word, full_name(app), full_name(app)));
 }

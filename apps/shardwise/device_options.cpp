@@ -3,10 +3,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "command.hpp"
 #include "log.hpp"
 #include "shardwise/runtime/error.hpp"
+#include "shardwise/runtime/parse.hpp"
 #include "values.hpp"
 
 namespace shardwise::program {
@@ -48,7 +50,7 @@ DeviceSet open(const DeviceOptions& options) {
   OpenOptions open_options;
   open_options.allow_mixed = options.allow_mixed;
   open_options.require_peer = options.require_peer;
-  open_options.sim_seed = static_cast<std::uint64_t>(count_value("--sim-seed", options.sim_seed, 0));
+  open_options.sim_seed = static_cast<std::uint64_t>(parse_whole(options.sim_seed, "--sim-seed", 0, std::numeric_limits<std::int64_t>::max()));
   DeviceSet devices = open_devices(options.devices, open_options);
   for (const std::string& warning : devices.warnings()) log_warning(warning);
   return devices;
@@ -57,7 +59,7 @@ DeviceSet open(const DeviceOptions& options) {
 SplitOptions split_of(const DeviceOptions& options, int device_count) {
   SplitOptions split;
   if (!options.weights.empty()) {
-    split.weights = numbers_value("--weights", options.weights);
+    split.weights = parse_list(options.weights, "--weights");
     if (static_cast<int>(split.weights.size()) != device_count) {
       throw_usage(fmt::format("--weights has {} numbers ('{}') for {} {}; give one for each device", split.weights.size(),
                               options.weights, device_count, device_count == 1 ? "device" : "devices"));
@@ -72,11 +74,12 @@ SplitOptions split_of(const DeviceOptions& options, int device_count) {
       throw_usage(fmt::format("--weights are all zero ('{}'); give at least one device work", options.weights));
     }
   }
-  if (!options.chunk.empty()) split.chunk_rows = count_value("--chunk", options.chunk, 1);
+  if (!options.chunk.empty()) split.chunk_rows = count_value("--chunk", options.chunk, 1, std::numeric_limits<std::int64_t>::max());
   if (!options.memory.empty()) {
-    split.memory_bytes = static_cast<std::uint64_t>(count_value("--memory", options.memory, 1));
+    split.memory_bytes = parse_bytes(options.memory, "--memory");
+    if (split.memory_bytes == 0) throw_usage(fmt::format("--memory must be above zero (found '{}')", options.memory));
   }
-  if (!options.min_rows.empty()) split.min_rows_per_device = count_value("--min-rows", options.min_rows, 0);
+  if (!options.min_rows.empty()) split.min_rows_per_device = count_value("--min-rows", options.min_rows, 0, std::numeric_limits<std::int64_t>::max());
   if (options.on_failure == "failover") {
     throw_usage("--on-device-failure failover is not in this version; leave it out");
   }

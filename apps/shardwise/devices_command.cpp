@@ -6,8 +6,8 @@
 
 #include "command.hpp"
 #include "device_options.hpp"
-#include "progress.hpp"
 #include "report_file.hpp"
+#include "shardwise/runtime/parse.hpp"
 #include "table.hpp"
 #include "version.hpp"
 
@@ -55,13 +55,13 @@ int run(const Options& options) {
   std::vector<std::vector<std::string>> rows{{"device", "model", "architecture", "memory", "free", "threads", "uuid"}};
   for (int i = 0; i < devices.size(); ++i) {
     const DeviceInfo& info = devices[i].info();
-    rows.push_back({info.name, info.model, info.architecture, short_bytes(static_cast<double>(info.memory_bytes)),
-                    short_bytes(static_cast<double>(devices[i].free_memory())), fmt::format("{}", info.threads),
+    rows.push_back({info.name, info.model, info.architecture, human_bytes(info.memory_bytes),
+                    human_bytes(devices[i].free_memory()), fmt::format("{}", info.threads),
                     info.uuid.empty() ? "none" : info.uuid});
   }
   std::string text = table_text(rows);
   text += fmt::format("\nthis process may use {} cores and {} of memory\n", available_cores(),
-                      short_bytes(static_cast<double>(available_memory())));
+                      human_bytes(available_memory()));
   text += "built in:";
   std::string missing;
   for (const auto& [part, built] : build_facts().parts) (built ? text : missing) += " " + part;

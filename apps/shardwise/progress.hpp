@@ -30,7 +30,5 @@ class Progress {
 std::string short_count(double value);
 /// "3.2 s", "4 min 10 s", "2 h 5 min".
 std::string short_time(double seconds);
-/// "1.5 GiB".
-std::string short_bytes(double bytes);
 
 }  // namespace shardwise::program
