@@ -1,0 +1,36 @@
+#pragma once
+// A call as a small graph of operations. Dependencies are derived from the declared accesses: an operation runs after
+// every earlier one that it conflicts with. The executor turns them into events.
+
+#include <map>
+#include <vector>
+
+#include "shardwise/runtime/operation.hpp"
+
+namespace shardwise {
+
+/// Each device has one stream for each role, so that both directions of copying overlap with computing.
+enum class StreamRole { compute, copy_in, copy_out };
+inline constexpr int stream_roles = 3;
+const char* to_string(StreamRole role) noexcept;
+
+struct GraphNode {
+  int device = 0;  ///< index in the device set
+  StreamRole role = StreamRole::compute;
+  Operation operation;
+  std::vector<int> after;  ///< earlier nodes this one conflicts with, ascending
+};
+
+class Graph {
+ public:
+  /// Appends an operation on a device's stream; returns its index.
+  int add(int device, StreamRole role, Operation operation);
+  const std::vector<GraphNode>& nodes() const { return nodes_; }
+  std::vector<GraphNode>& nodes() { return nodes_; }
+
+ private:
+  std::vector<GraphNode> nodes_;
+  std::map<ResourceId, std::vector<int>> touched_by_;
+};
+
+}  // namespace shardwise
