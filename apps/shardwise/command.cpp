@@ -88,8 +88,8 @@ int run_command_line(int argc, char** argv) {
       "'shardwise COMMAND --help' has the options of a command.");
   bool version = false;
   root.add_flag("-V,--version", version, "Print version, commit, compilers and build options");
-  add_coverage(commands, root);
-  add_scene(commands, root);
+  // add_coverage(commands, root);
+  // add_scene(commands, root);
   add_devices(commands, root);
   add_bench(commands, root);
   for (const char* name : later_commands) {
