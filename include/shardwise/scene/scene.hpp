@@ -1,0 +1,82 @@
+#pragma once
+// A scene on devices: the model on the host, and one full replica per device.
+//
+//   Scene scene(open_devices("host:2"), read_scene("munich.xml"));
+//   scene.build();
+//   CoverageResult map = coverage(scene, options).get();
+//
+// Mutations go to model(); build() or sync() broadcasts them to every replica. Everything is checked before the first
+// replica changes. Where one replica fails after another has changed, the scene is poisoned: every call but build()
+// refuses, naming the step that failed. A Scene belongs to one thread and outlives the calls made on it.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "shardwise/dispatch/executor.hpp"
+#include "shardwise/runtime/devices.hpp"
+#include "shardwise/scene/scene_model.hpp"
+
+namespace shardwise {
+
+class Replica;
+
+/// Who answers "which primitive" on host and sim devices. CUDA devices always use the BVH.
+enum class TracerChoice {
+  automatic,  ///< Embree where it is built in, else the BVH
+  bvh,        ///< shardwise's own 8-wide BVH on every device: the same winner everywhere (`strict`)
+  embree,     ///< an error where it is not built in
+};
+
+struct SceneOptions {
+  TracerChoice tracer = TracerChoice::automatic;
+};
+
+class Scene {
+ public:
+  Scene(DeviceSet devices, SceneModel model, SceneOptions options = {});
+  ~Scene();
+  Scene(Scene&&) noexcept;
+  Scene& operator=(Scene&&) noexcept;
+
+  /// Add meshes, queue updates; then build() or sync(). Read freely.
+  SceneModel& model() { return model_; }
+  const SceneModel& model() const { return model_; }
+
+  /// Builds the model and every replica. Cures a poisoned scene.
+  void build();
+  /// Applies what the model has queued to every replica. Returns whether anything changed.
+  bool sync();
+
+  const DeviceSet& devices() const { return executor_->devices(); }
+  const SceneOptions& options() const { return options_; }
+  std::int64_t version() const { return model_.version(); }
+  bool is_poisoned() const { return !poison_.empty(); }
+  /// Bytes of each structure on a device: "nodes", "triangles", ...
+  std::vector<std::pair<std::string, std::uint64_t>> scene_bytes(int device) const;
+  /// embree, bvh8: what answers on this device.
+  std::string tracer_name(int device) const;
+
+  /// For operations: throws unless the scene is built, has nothing pending, is not poisoned and all replicas are at the
+  /// model's version. `op` starts the message.
+  void require_ready(const std::string& op) const;
+  Executor& executor() { return *executor_; }
+  const Replica& replica(int device) const { return *replicas_[static_cast<std::size_t>(device)]; }
+  /// For tests: the broadcast fails on this replica, once; -1: none.
+  void fail_next_broadcast_on(int device) { failing_replica_ = device; }
+
+ private:
+  void broadcast(const char* step);
+
+  SceneOptions options_;
+  SceneModel model_;
+  std::unique_ptr<Executor> executor_;
+  std::vector<std::unique_ptr<Replica>> replicas_;
+  std::unique_ptr<struct Bvh8> bvh_;
+  std::int64_t bvh_version_ = 0;
+  std::string poison_;
+  int failing_replica_ = -1;
+};
+
+}  // namespace shardwise

@@ -1,0 +1,46 @@
+#pragma once
+// One device's full copy of a scene: the arrays that kernels read, and Embree's scene on the host.
+
+#include <memory>
+
+#include "scene/scene_view.hpp"
+#include "shardwise/runtime/buffer.hpp"
+#include "shardwise/scene/scene.hpp"
+
+namespace shardwise {
+
+struct Bvh8;
+class EmbreeScene;
+
+class Replica {
+ public:
+  Replica(Device& device, Stream& stream, bool use_embree);
+  ~Replica();
+
+  /// Adds to `graph` the copies that bring this replica to the tree and materials given, and builds Embree's scene
+  /// where it is used. The arguments live until the graph has run.
+  void upload(Graph& graph, int device_index, const Bvh8& bvh, const SceneGeometry& geometry, std::int64_t version);
+
+  const SceneView& view() const { return view_; }
+  /// Null where this device uses the BVH.
+  const EmbreeScene* embree() const { return embree_.get(); }
+  std::int64_t version() const { return version_; }
+  /// The replica as one resource: kernels that trace declare this.
+  Access reads() const;
+  std::vector<std::pair<std::string, std::uint64_t>> bytes() const;
+
+ private:
+  Device& device_;
+  Stream& stream_;
+  bool use_embree_;
+  Buffer<Bvh8Node> nodes_;
+  Buffer<BvhTriangle> triangles_;
+  Buffer<std::uint32_t> record_of_prim_;
+  Buffer<std::int32_t> face_material_;
+  std::unique_ptr<EmbreeScene> embree_;
+  ResourceId resource_;
+  SceneView view_;
+  std::int64_t version_ = 0;
+};
+
+}  // namespace shardwise

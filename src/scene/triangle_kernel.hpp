@@ -1,0 +1,145 @@
+#pragma once
+// The one formula that decides whether, and at which t, a ray hits a triangle. Every tracer ranks its
+// candidates with it, so the winner does not depend on the tracer.
+//
+// Edge functions: Woop, Benthin and Wald, "Watertight Ray/Triangle Intersection", JCGT 2(1), 2013, two-sided,
+// with their re-evaluation in double where one comes out exactly 0. A product rounds monotonically, so the
+// sign of a non-zero difference of two products is right, and the two triangles at a shared edge see exactly
+// opposite values: no ray slips between them.
+//
+// Why t is clamped. For slivers T / det can be far from the triangle, and then a box hierarchy that prunes by
+// distance would find or lose the hit depending on its shape. So every triangle has a reference interval [n,
+// f]: the slab test of its own bounds, widened by `pad` on every side; t is clamped to it, and a hierarchy
+// whose boxes give near <= n and far >= f for all triangles inside may prune with near > t_best (strictly)
+// and never loses the least (t, prim).
+//
+// Proof that nodes do so. M = scene.max_coordinate, O = |o|_inf, S = M + O, u = 2^-24, pad = 2^-20 S = 16 u S
+// (plus 2^-60, which keeps every product below a normal float). Take inv > 0; the other sign mirrors it.
+//   Reference: n_a = fl(fl(b - fl(o + pad)) inv), b the lower bound of the triangle. The inner rounding errs
+//   by at most u (O + pad), the difference by u (S + pad), together 2 u S = pad / 8 to first order; the
+//   product by u S inv = inv pad / 16. So n_a >= inv (b - o - 1.19 pad). Node: near_a = fma(q, 2^e inv,
+//   fl(fl(p - fl(o + 2 pad)) inv)) with real p + q 2^e <= b, which the builder checks, and 2^e inv exact.
+//   Errors: pad / 8, inv pad / 16, and for the fma u (1.02 S) inv, 1.02 because the last step of the grid may
+//   lie 2 x 2 M / 255 outside. So near_a <= inv (b - o - (2 - 0.26) pad) < n_a. The far sides are the same
+//   with all signs turned. Maxima and minima over the axes keep the order. Where a product overflows,
+//   rounding is monotone and both sides saturate in the right order.
+// The guard itself never rejects what the edge functions accept: roundings of the shear move the ray by at
+// most 5 u S = 0.31 pad against the triangle, less than the 0.81 pad that the computed interval grants for
+// certain.
+
+#include <cstdint>
+
+#include "scene/scene_view.hpp"
+#include "shardwise/numeric/vec3.hpp"
+
+namespace shardwise {
+
+/// v[axis] without local memory on a device, and without selects on the host.
+SW_HD inline float component(const Vec3f& v, int axis) {
+#if defined(__CUDA_ARCH__)
+  return axis == 0 ? v.x : axis == 1 ? v.y : v.z;
+#else
+  return (&v.x)[axis];
+#endif
+}
+
+/// What the tests of one ray need, computed once. d need not be unit; t is in units of |d|.
+struct RayData {
+  Vec3f o;
+  int kx, ky, kz;        ///< kz: the axis of the largest |d|
+  float sx, sy, sz;      ///< shear of the edge functions
+  Vec3f inv;             ///< 1 / d, bounded to 2^32 / |d|_inf with d's sign
+  float pad;             ///< metres, see above
+  std::uint32_t octant;  ///< bit a: d goes down axis a
+
+  /// False, and nothing else to rely on, for a ray that hits nothing by contract: a non-finite component, or
+  /// |d|^2 that is zero, subnormal or infinite.
+  SW_HD bool prepare(Vec3f origin, Vec3f d, float max_coordinate) {
+    const float norm2 = dot(d, d);
+    if (!is_finite(origin) || !(norm2 >= 1.17549435e-38f) || !(norm2 <= 3.40282347e38f)) return false;
+    o = origin;
+    const float ax = d.x < 0 ? -d.x : d.x, ay = d.y < 0 ? -d.y : d.y, az = d.z < 0 ? -d.z : d.z;
+    kz = ax > ay ? (ax > az ? 0 : 2) : (ay > az ? 1 : 2);
+    kx = kz == 2 ? 0 : kz + 1;
+    ky = kx == 2 ? 0 : kx + 1;
+    const float dz = component(d, kz);
+    sx = component(d, kx) / dz;
+    sy = component(d, ky) / dz;
+    sz = 1.0f / dz;
+    // A component below 2^-32 of the largest moves the ray by less than 2^-32 S inside the scene, nothing
+    // against pad; the bound keeps inv finite.
+    const float least = (dz < 0 ? -dz : dz) * 2.32830644e-10f;
+    inv = {1.0f / bounded(d.x, least), 1.0f / bounded(d.y, least), 1.0f / bounded(d.z, least)};
+    octant = (inv.x < 0 ? 1u : 0u) | (inv.y < 0 ? 2u : 0u) | (inv.z < 0 ? 4u : 0u);
+    pad = 9.53674316e-7f * (max_coordinate + max_abs(o)) + 8.67361738e-19f;
+    return true;
+  }
+
+ private:
+  SW_HD static float bounded(float x, float least) {
+    const float magnitude = x < 0 ? -x : x;
+    if (magnitude >= least) return x;
+    return x < 0 ? -least : least;
+  }
+};
+
+/// Where a ray meets a triangle's plane inside the triangle.
+struct TriangleHit {
+  float t;
+  float u, v;  ///< weights of corners 1 and 2
+};
+
+/// The reference interval [near, far] of a triangle's bounds, see above.
+SW_HD inline void reference_interval(const RayData& ray, Vec3f a, Vec3f b, Vec3f c, float& near, float& far) {
+  near = -3.40282347e38f;
+  far = 3.40282347e38f;
+  for (int axis = 0; axis < 3; ++axis) {
+    const float p = component(a, axis), q = component(b, axis), r = component(c, axis);
+    const float pq_low = p < q ? p : q, pq_high = p < q ? q : p;
+    const float low = pq_low < r ? pq_low : r, high = pq_high < r ? r : pq_high;
+    const float inv = component(ray.inv, axis), o = component(ray.o, axis);
+    const bool down = inv < 0;
+    const float pad = down ? -ray.pad : ray.pad;
+    const float n = ((down ? high : low) - (o + pad)) * inv;
+    const float f = ((down ? low : high) - (o - pad)) * inv;
+    near = n > near ? n : near;
+    far = f < far ? f : far;
+  }
+}
+
+/// True, with hit filled, if the ray meets the triangle at t_min <= t <= t_max (closed; the caller keeps
+/// t_max finite). Both sides count. Non-finite corners never hit.
+SW_HD inline bool intersect_triangle(const RayData& ray, const Vec3f& v0, const Vec3f& v1, const Vec3f& v2,
+                                     float t_min, float t_max, TriangleHit& hit) {
+  const float oz = component(ray.o, ray.kz), ox = component(ray.o, ray.kx), oy = component(ray.o, ray.ky);
+  const float az = component(v0, ray.kz) - oz;
+  const float bz = component(v1, ray.kz) - oz;
+  const float cz = component(v2, ray.kz) - oz;
+  const float ax = (component(v0, ray.kx) - ox) - ray.sx * az;
+  const float ay = (component(v0, ray.ky) - oy) - ray.sy * az;
+  const float bx = (component(v1, ray.kx) - ox) - ray.sx * bz;
+  const float by = (component(v1, ray.ky) - oy) - ray.sy * bz;
+  const float cx = (component(v2, ray.kx) - ox) - ray.sx * cz;
+  const float cy = (component(v2, ray.ky) - oy) - ray.sy * cz;
+  float u = cx * by - cy * bx;
+  float v = ax * cy - ay * cx;
+  float w = bx * ay - by * ax;
+  if (u == 0.0f || v == 0.0f || w == 0.0f) {
+    u = static_cast<float>(static_cast<double>(cx) * by - static_cast<double>(cy) * bx);
+    v = static_cast<float>(static_cast<double>(ax) * cy - static_cast<double>(ay) * cx);
+    w = static_cast<float>(static_cast<double>(bx) * ay - static_cast<double>(by) * ax);
+  }
+  if ((u < 0.0f || v < 0.0f || w < 0.0f) && (u > 0.0f || v > 0.0f || w > 0.0f)) return false;
+  const float det = u + v + w;
+  if (det == 0.0f) return false;
+  float t = (u * (ray.sz * az) + v * (ray.sz * bz) + w * (ray.sz * cz)) / det;
+  float near, far;
+  reference_interval(ray, v0, v1, v2, near, far);
+  if (near > far) return false;
+  t = t < near ? near : t > far ? far : t;
+  if (!(t >= t_min && t <= t_max)) return false;
+  hit = {t, v / det, w / det};
+  return true;
+}
+
+}  // namespace shardwise
