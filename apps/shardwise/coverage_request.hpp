@@ -22,7 +22,7 @@ struct CoverageText {
   std::string png, map, error_map, count_map, json, trace;
   bool strict = false, verify = false, dry_run = false;
   DeviceOptions devices;
-  SceneOptions scene_options;
+  SceneFileOptions scene_options;
 };
 
 void add_coverage_options(CLI::App& app, CoverageText& text);

@@ -9,15 +9,16 @@
 
 namespace shardwise::program {
 
-struct SceneOptions {
+struct SceneFileOptions {
   std::string material, materials, defects = "drop";
   bool strict_materials = false;
 };
 
-void add_scene_options(CLI::App& app, SceneOptions& options);
+void add_scene_options(CLI::App& app, SceneFileOptions& options);
 
-/// Reads and builds a scene. Remarks go to the log; `*remarks` gets them too, where given. Data errors name the file.
-SceneModel load_scene(const std::string& path, const SceneOptions& options,
+/// Reads and builds a scene. Remarks go to the log; `*remarks` gets them too, where given. Throws data errors that
+/// name the file, usage errors for the options.
+SceneModel load_scene(const std::string& path, const SceneFileOptions& options,
                       std::vector<std::string>* remarks = nullptr);
 
 }  // namespace shardwise::program
