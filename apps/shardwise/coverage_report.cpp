@@ -106,10 +106,11 @@ void summarize(CoverageReport& report) {
   if (!result.standard_error.empty()) report.stderr_digest = digest_of(result.standard_error);
 }
 
-void add_result_warnings(CoverageReport& report) {
+std::vector<std::string> result_warnings(const CoverageReport& report) {
+  std::vector<std::string> warnings;
   const CoverageResult& result = *report.result;
   if (static_cast<double>(report.under_16) > 0.05 * static_cast<double>(report.reached)) {
-    report.warnings.push_back(fmt::format(
+    warnings.push_back(fmt::format(
         "{} of {} reached cells ({:.0f} %) have under 16 crossings; raise --samples (now {} per transmitter) or --cell",
         report.under_16, report.reached,
         100.0 * static_cast<double>(report.under_16) / static_cast<double>(report.reached),
@@ -121,12 +122,13 @@ void add_result_warnings(CoverageReport& report) {
   }
   if (report.census.open > 0 &&
       static_cast<double>(open_reached) < 0.05 * static_cast<double>(report.census.open)) {
-    report.warnings.push_back(fmt::format("only {} of {} open cells are reached; check where the transmitters stand",
+    warnings.push_back(fmt::format("only {} of {} open cells are reached; check where the transmitters stand",
                                           open_reached, report.census.open));
   }
   if (result.rejected > 0) {
-    report.warnings.push_back(fmt::format("{} lanes were inactive (degenerate input)", result.rejected));
+    warnings.push_back(fmt::format("{} lanes were inactive (degenerate input)", result.rejected));
   }
+  return warnings;
 }
 
 Json coverage_json(const CoverageReport& report) {

@@ -45,7 +45,7 @@ std::string digest_of(const std::vector<double>& values);
 void summarize(CoverageReport& report);
 
 /// What a user should know of the result: cells with few crossings, a transmitter that reaches little.
-void add_result_warnings(CoverageReport& report);
+std::vector<std::string> result_warnings(const CoverageReport& report);
 
 Json coverage_json(const CoverageReport& report);
 std::string coverage_text(const CoverageReport& report);

@@ -100,6 +100,7 @@ void add_coverage_options(CLI::App& app, CoverageText& text) {
   add_split_options(app, text.devices);
   app.add_flag("--strict", text.strict, "Hits by the same code on every device: host and CUDA give the same bits")
       ->group("Devices");
+  add("--tracer", text.tracer, "auto, bvh or embree: what answers on host devices (auto)", "NAME", "Devices");
   add_refused(app, {"--diffraction", "--coherent", "--target-error", "--per-tx", "--lanes", "--partial", "--checkpoint",
                     "--resume"});
 }
@@ -124,6 +125,13 @@ CoverageRequest check_request(const CoverageText& text) {
   options.slab_walls = request.walls == "slab";
   options.seed = static_cast<std::uint64_t>(parse_whole(text.seed, "--seed", 0, most));
   options.accumulation = accumulation_of(text.accumulation);
+  const std::string tracer = word_value("--tracer", text.tracer, {"auto", "bvh", "embree"});
+  if (text.strict && tracer == "embree") {
+    throw_usage("--strict and --tracer embree exclude each other; leave one out");
+  }
+  request.tracer = text.strict || tracer == "bvh" ? TracerChoice::bvh
+                   : tracer == "embree"           ? TracerChoice::embree
+                                                  : TracerChoice::automatic;
   request.cell = positive_value("--cell", text.cell);
   read_plane(text, request);
   if (!text.area.empty()) {

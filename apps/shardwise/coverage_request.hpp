@@ -18,7 +18,7 @@ struct CoverageText {
   std::string scene;
   std::vector<std::string> transmitters;
   std::string frequency = "3.5GHz", samples = "auto", passes = "8", bounces = "3", polarization = "v",
-              walls = "half-space", cell = "5", height, plane, area, seed = "1", accumulation = "exact";
+              walls = "half-space", tracer = "auto", cell = "5", height, plane, area, seed = "1", accumulation = "exact";
   std::string png, map, error_map, count_map, json, trace;
   bool strict = false, verify = false, dry_run = false;
   DeviceOptions devices;
@@ -37,6 +37,7 @@ struct CoverageRequest {
   double position = 1.5;
   double cell = 5;
   std::optional<Area> area;
+  TracerChoice tracer = TracerChoice::automatic;
   std::string polarization, walls, frequency;  ///< as the report and the title say them
 };
 

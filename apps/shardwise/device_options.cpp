@@ -43,7 +43,7 @@ void add_split_options(CLI::App& app, DeviceOptions& options) {
   app.add_option("--on-device-failure", options.on_failure, "fail (failover is not in this version)")
       ->type_name("fail")
       ->group("Devices");
-  add_refused(app, {"--mode", "--tracer", "--deadline", "--calibration"});
+  add_refused(app, {"--mode", "--deadline", "--calibration"});
 }
 
 DeviceSet open(const DeviceOptions& options) {

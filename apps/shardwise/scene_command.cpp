@@ -1,0 +1,1 @@
+// shardwise scene: what is in a scene file, one-file scenes, generated cities.
