@@ -1,5 +1,7 @@
 #include "scene/replica.hpp"
 
+#include <utility>
+
 #include "scene/bvh8_builder.hpp"
 #include "shardwise/runtime/copy.hpp"
 
@@ -68,12 +70,15 @@ void Replica::upload(Graph& graph, int device_index, const Bvh8& bvh, const Scen
     build.name = "build Embree scene";
     build.kind = OperationKind::host;
     build.accesses = {whole};
-    build.body = [this, &geometry](LaunchContext& context) {
-      if (embree_) device_.memory(MemoryUse::scene).subtract(embree_bytes_);
-      embree_ = nullptr;
-      embree_bytes_ = 0;
-      context.execute([&] { embree_ = std::make_unique<EmbreeScene>(geometry.vertices, geometry.faces, geometry.hittable); });
-      embree_bytes_ = embree_->bytes();
+    build.body = [this](LaunchContext& context) {
+      device_.memory(MemoryUse::scene).subtract(std::exchange(embree_bytes_, 0));
+      context.execute([&] {
+        if (embree_)
+          embree_->update(view_);
+        else
+          embree_ = std::make_unique<EmbreeScene>(view_, device_.info().threads);
+      });
+      embree_bytes_ = embree_->memory_bytes();
       device_.memory(MemoryUse::scene).add(embree_bytes_);
     };
     graph.add(device_index, StreamRole::compute, std::move(build));
