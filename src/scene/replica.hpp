@@ -38,6 +38,7 @@ class Replica {
   Buffer<std::uint32_t> record_of_prim_;
   Buffer<std::int32_t> face_material_;
   std::unique_ptr<EmbreeScene> embree_;
+  std::uint64_t embree_bytes_ = 0;
   ResourceId resource_;
   SceneView view_;
   std::int64_t version_ = 0;

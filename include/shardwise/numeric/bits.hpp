@@ -2,10 +2,15 @@
 // Bit-level helpers that host and CUDA share without relying on constexpr standard functions in device code.
 
 #include <cstdint>
+#include <limits>
 
 #include "shardwise/numeric/host_device.hpp"
 
 namespace shardwise {
+
+// Constants, so that device code needs no call of a standard constexpr function.
+constexpr float infinity_f = std::numeric_limits<float>::infinity();
+constexpr float smallest_normal_f = std::numeric_limits<float>::min();
 
 /// The object representation of `from` read as a `To` of the same size.
 template <class To, class From>

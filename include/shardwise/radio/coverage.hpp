@@ -2,6 +2,7 @@
 // Path-gain maps by launching rays: line of sight and specular reflections, added up on a plane.
 
 #include <atomic>
+#include <complex>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -10,24 +11,11 @@
 #include "shardwise/dispatch/split_options.hpp"
 #include "shardwise/numeric/vec3.hpp"
 #include "shardwise/radio/accumulation.hpp"
+#include "shardwise/radio/coverage_grid.hpp"
 #include "shardwise/runtime/pending.hpp"
 #include "shardwise/scene/scene.hpp"
 
 namespace shardwise {
-
-/// An axis-aligned measurement plane cut into cells. The two in-plane axes in increasing order are 0 and 1
-/// (normal z: x and y). Cell (i0, i1) is `i1 * resolution0 + i0`; a map has shape [resolution1, resolution0].
-struct CoverageGrid {
-  int axis = 2;           ///< of the plane's normal
-  double position = 1.5;  ///< of the plane along that axis, metres
-  double min0 = 0, max0 = 0, min1 = 0, max1 = 0;  ///< the window, half open, metres
-  std::int64_t resolution0 = 0, resolution1 = 0;
-
-  std::int64_t cell_count() const { return resolution0 * resolution1; }
-  double cell_area() const {
-    return (max0 - min0) / static_cast<double>(resolution0) * ((max1 - min1) / static_cast<double>(resolution1));
-  }
-};
 
 /// An isotropic transmitter. `gain` is linear.
 struct Transmitter {
@@ -46,6 +34,7 @@ struct CoverageOptions {
   int passes = 8;                    ///< independent estimates; the standard error needs two
   int bounces = 3;
   bool line_of_sight = true;         ///< count crossings before the first bounce
+  bool field = false;                ///< also the complex field, averaged over each cell
   bool slab_walls = false;           ///< reflect from a slab of the material's thickness, not a half-space
   Vec3d polarization{0, 0, 1};       ///< of every transmitter; projected transverse to each ray
   std::uint64_t seed = 1;
@@ -61,11 +50,13 @@ struct CoverageResult {
   std::vector<double> gain;            ///< [cells] linear path gain, summed over transmitters
   std::vector<double> standard_error;  ///< [cells] of `gain`; empty with one pass
   std::vector<std::int64_t> crossings;  ///< [cells]
+  std::vector<std::complex<double>> field;  ///< [cells, 3] transfer field, summed over transmitters; empty unless asked for
   std::int64_t lanes = 0;               ///< of the window
   std::int64_t rays_per_pass = 0;       ///< N: lanes of one pass of one transmitter
   std::int64_t segments = 0;            ///< closest-hit queries made
   std::int64_t rejected = 0;            ///< lanes that were inactive (non-finite input)
   DispatchReport dispatch;
+  std::vector<std::string> warnings;    ///< of materials outside their range
 };
 
 /// Total lanes of a call: passes x transmitters x ceil(samples / passes).

@@ -25,6 +25,8 @@ class LaunchContext {
   virtual void* native_stream() { return nullptr; }
   /// Runs `function` over [0, count) in pieces of about `grain` items on the device's threads. Host and sim only.
   virtual void parallel_for(std::int64_t count, std::int64_t grain, const RangeFunction& function) = 0;
+  /// Runs `function` on the device's threads, so that libraries with tasks of their own use these. Host and sim only.
+  virtual void execute(const std::function<void()>& function) = 0;
 };
 
 /// One unit of work for a stream: what it is called, what it touches, and how to do it.

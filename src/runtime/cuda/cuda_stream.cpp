@@ -29,11 +29,14 @@ class CudaLaunchContext final : public LaunchContext {
   CudaLaunchContext(CudaDevice& device, cudaStream_t stream) : device_(device), stream_(stream) {}
   Device& device() override { return device_; }
   void* native_stream() override { return stream_; }
-  void parallel_for(std::int64_t, std::int64_t, const RangeFunction&) override {
+  void parallel_for(std::int64_t, std::int64_t, const RangeFunction&) override { no_host_code(); }
+  void execute(const std::function<void()>&) override { no_host_code(); }
+
+ private:
+  [[noreturn]] void no_host_code() {
     throw Error(ErrorClass::internal, device_.name() + ": a host loop was given to a GPU; this operation has no CUDA body");
   }
 
- private:
   CudaDevice& device_;
   cudaStream_t stream_;
 };

@@ -52,6 +52,7 @@ class HostLaunchContext final : public LaunchContext {
   void parallel_for(std::int64_t count, std::int64_t grain, const RangeFunction& function) override {
     device_.pool().parallel_for(count, grain, function);
   }
+  void execute(const std::function<void()>& function) override { device_.pool().execute(function); }
 
  private:
   HostDevice& device_;

@@ -142,6 +142,7 @@ class SimLaunchContext final : public LaunchContext {
   void parallel_for(std::int64_t count, std::int64_t grain, const RangeFunction& function) override {
     device_.world().pool().parallel_for(count, grain, function);
   }
+  void execute(const std::function<void()>& function) override { device_.world().pool().execute(function); }
 
  private:
   SimDevice& device_;

@@ -1,0 +1,254 @@
+#include "trace_host.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <functional>
+#include <random>
+
+#include "scene/bvh8_kernel.hpp"
+#include "shardwise/runtime/error.hpp"
+#if SHARDWISE_WITH_EMBREE
+#if __has_include(<embree4/rtcore.h>)
+#include <embree4/rtcore.h>
+#else
+#include <embree3/rtcore.h>
+#endif
+
+#include "scene/embree_tracer.hpp"
+#endif
+
+namespace shardwise::bench {
+namespace {
+
+class Random {
+ public:
+  float uniform(float low, float high) {
+    return low + (high - low) * static_cast<float>(engine_() >> 40) * 0x1p-24f;
+  }
+  Vec3f direction() {
+    for (;;) {
+      const Vec3f v{uniform(-1, 1), uniform(-1, 1), uniform(-1, 1)};
+      const float n = dot(v, v);
+      if (n > 0.01f && n < 1) return normalized(v);
+    }
+  }
+
+ private:
+  std::mt19937_64 engine_{1};
+};
+
+void add_box(TraceMesh& mesh, Vec3f low, Vec3f high) {
+  const auto n = static_cast<std::int32_t>(mesh.vertices.size());
+  for (int k = 0; k < 8; ++k)
+    mesh.vertices.push_back({k & 1 ? high.x : low.x, k & 2 ? high.y : low.y, k & 4 ? high.z : low.z});
+  static constexpr int quads[6][4] = {{0, 2, 3, 1}, {4, 5, 7, 6}, {0, 1, 5, 4},
+                                      {2, 6, 7, 3}, {0, 4, 6, 2}, {1, 3, 7, 5}};
+  for (const auto& q : quads) {
+    mesh.faces.push_back({n + q[0], n + q[1], n + q[2]});
+    mesh.faces.push_back({n + q[0], n + q[2], n + q[3]});
+  }
+}
+
+struct Ray {
+  Vec3f o, d;
+  float t_min, t_max;
+};
+
+/// Walks of four legs from points above the middle of the mesh, turned by a random direction at each hit.
+std::vector<Ray> bouncing_rays(const TraceMesh& mesh, const SceneView& scene, std::size_t count) {
+  Random random;
+  Vec3f low = mesh.vertices.at(0), high = low;
+  for (const Vec3f& v : mesh.vertices)
+    for (int a = 0; a < 3; ++a) {
+      low.set(a, std::min(low[a], v[a]));
+      high.set(a, std::max(high[a], v[a]));
+    }
+  const BvhTracer tracer{scene};
+  std::vector<Ray> rays;
+  while (rays.size() < count) {
+    Vec3f o{random.uniform(0.75f * low.x + 0.25f * high.x, 0.25f * low.x + 0.75f * high.x),
+            random.uniform(0.75f * low.y + 0.25f * high.y, 0.25f * low.y + 0.75f * high.y),
+            random.uniform(low.z + 0.01f * (high.z - low.z), low.z + 0.6f * (high.z - low.z))};
+    Vec3f d = random.direction();
+    for (int leg = 0; leg < 4 && rays.size() < count; ++leg) {
+      rays.push_back({o, d, 1e-4f, INFINITY});
+      const Hit hit = tracer.closest(o, d, 1e-4f, INFINITY);
+      if (!hit.valid()) break;
+      const BvhTriangle& tri = scene.triangles[hit.record];
+      Vec3f n = normalized(cross(tri.v1 - tri.v0, tri.v2 - tri.v0));
+      if (dot(n, d) > 0) n = -n;
+      o = tri.v0 + hit.u * (tri.v1 - tri.v0) + hit.v * (tri.v2 - tri.v0);
+      o = o + scene.offset_at(o) * n;
+      d = random.direction();
+      if (dot(d, n) < 0) d = -d;
+    }
+  }
+  return rays;
+}
+
+/// One pass over the rays: how many hit.
+struct Contender {
+  std::string name;
+  std::function<std::size_t(const std::vector<Ray>&)> pass;
+  std::vector<double> ns = {};
+  std::size_t hits = 0;
+  std::uint64_t fallbacks = 0;
+};
+
+template <class Tracer>
+std::size_t count_hits(const Tracer& tracer, const std::vector<Ray>& rays) {
+  std::size_t hits = 0;
+  for (const Ray& ray : rays) hits += tracer.closest(ray.o, ray.d, ray.t_min, ray.t_max).valid();
+  return hits;
+}
+
+#if SHARDWISE_WITH_EMBREE
+std::size_t bare_loop(RTCScene scene, const std::vector<Ray>& rays) {
+  std::size_t hits = 0;
+  for (const Ray& ray : rays) {
+    RTCRayHit rayhit;
+    rayhit.ray = {ray.o.x, ray.o.y, ray.o.z,   ray.t_min, ray.d.x, ray.d.y,
+                  ray.d.z, 0.0f,    ray.t_max, ~0u,       0,       0};
+    rayhit.hit.geomID = RTC_INVALID_GEOMETRY_ID;
+    rayhit.hit.instID[0] = RTC_INVALID_GEOMETRY_ID;
+#if RTC_VERSION_MAJOR >= 4
+    rtcIntersect1(scene, &rayhit);
+#else
+    RTCIntersectContext context;
+    rtcInitIntersectContext(&context);
+    rtcIntersect1(scene, &context, &rayhit);
+#endif
+    hits += rayhit.hit.geomID != RTC_INVALID_GEOMETRY_ID;
+  }
+  return hits;
+}
+#endif
+
+}  // namespace
+
+TraceMesh triangle_cloud(int count) {
+  Random random;
+  TraceMesh mesh{fmt::format("cloud of {} triangles", count), {}, {}};
+  const float size = 1.5f / std::cbrt(static_cast<float>(count));
+  for (int i = 0; i < count; ++i) {
+    const Vec3f p{random.uniform(-1, 1), random.uniform(-1, 1), random.uniform(-1, 1)};
+    const auto n = static_cast<std::int32_t>(mesh.vertices.size());
+    mesh.vertices.insert(mesh.vertices.end(),
+                         {p, p + size * random.direction(), p + size * random.direction()});
+    mesh.faces.push_back({n, n + 1, n + 2});
+  }
+  return mesh;
+}
+
+TraceMesh box_city(int blocks_per_side) {
+  Random random;
+  TraceMesh mesh{fmt::format("city of {} boxes", blocks_per_side * blocks_per_side), {}, {}};
+  const float side = 40.0f * static_cast<float>(blocks_per_side);
+  mesh.vertices = {{0, 0, 0}, {side, 0, 0}, {side, side, 0}, {0, side, 0}};
+  mesh.faces = {{0, 1, 2}, {0, 2, 3}};
+  for (int j = 0; j < blocks_per_side; ++j)
+    for (int i = 0; i < blocks_per_side; ++i) {
+      const Vec3f low{40.0f * static_cast<float>(i) + 5, 40.0f * static_cast<float>(j) + 5, 0};
+      add_box(mesh, low, low + Vec3f{random.uniform(15, 30), random.uniform(15, 30), random.uniform(8, 60)});
+    }
+  return mesh;
+}
+
+TraceMesh read_simple_ply(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw_data(fmt::format("{}: cannot be opened", path));
+  std::size_t vertex_count = 0, face_count = 0;
+  std::string line, header;
+  while (std::getline(in, line) && line != "end_header") {
+    if (line.starts_with("element vertex "))
+      vertex_count = std::stoul(line.substr(15));
+    else if (line.starts_with("element face "))
+      face_count = std::stoul(line.substr(13));
+    else if (!line.starts_with("comment"))
+      header += line + ';';
+  }
+  const std::string known =
+      "ply;format binary_little_endian 1.0;property float x;property float y;property float z;property list "
+      "uchar int ";
+  if (header != known + "vertex_indices;" && header != known + "vertex_index;")
+    throw_data(fmt::format(
+        "{}: this benchmark reads binary little-endian float x, y, z and uchar-int lists only", path));
+  TraceMesh mesh{path, std::vector<Vec3f>(vertex_count), std::vector<FaceIndices>(face_count)};
+  in.read(reinterpret_cast<char*>(mesh.vertices.data()), static_cast<std::streamsize>(12 * vertex_count));
+  for (FaceIndices& face : mesh.faces) {
+    if (in.get() != 3)
+      throw_data(fmt::format("{}: a face that is no triangle, or the file ends early", path));
+    in.read(reinterpret_cast<char*>(face.data()), 12);
+  }
+  if (!in) throw_data(fmt::format("{}: the file ends before its {} faces do", path, face_count));
+  return mesh;
+}
+
+std::vector<TraceRate> run_trace_host(const TraceMesh& mesh, std::size_t ray_count, int repeats,
+                                      std::FILE* out) {
+  std::vector<std::uint8_t> hittable;
+  for (const FaceIndices& f : mesh.faces) {
+    const auto corner = [&](std::size_t k) {
+      return to_double(mesh.vertices.at(static_cast<std::size_t>(f[k])));
+    };
+    const Vec3d n = cross(corner(1) - corner(0), corner(2) - corner(0));
+    hittable.push_back(is_finite(n) && max_abs(n) > 0);
+  }
+  using Clock = std::chrono::steady_clock;
+  const auto ns_since = [](Clock::time_point start) {
+    return std::chrono::duration<double, std::nano>(Clock::now() - start).count();
+  };
+  const Clock::time_point build_start = Clock::now();
+  const Bvh8 bvh = build_bvh8(mesh.vertices, mesh.faces, hittable);
+  const double build_ns = ns_since(build_start);
+  SceneView scene = view_of(bvh);
+  scene.diagonal = 2 * scene.max_coordinate;
+  const std::vector<Ray> rays = bouncing_rays(mesh, scene, ray_count);
+  fmt::print(
+      out, "{}: {} triangles, {} nodes, {} levels, built in {:.1f} ms; {} rays, one thread, {} repeats\n",
+      mesh.name, scene.triangle_count, scene.node_count, bvh.depth, build_ns * 1e-6, rays.size(), repeats);
+
+  std::vector<Contender> contenders;
+#if SHARDWISE_WITH_EMBREE
+  const EmbreeScene embree(scene, 1);
+  std::uint64_t fallbacks = 0;
+  contenders.push_back(
+      {"embree, bare", [&](const auto& r) { return bare_loop(static_cast<RTCScene>(embree.native()), r); }});
+  contenders.push_back({"embree, ranked", [&](const auto& r) {
+                          return count_hits(EmbreeTracer{scene, &embree, &fallbacks}, r);
+                        }});
+#endif
+  contenders.push_back({"bvh8 body", [&](const auto& r) { return count_hits(BvhTracer{scene}, r); }});
+  for (int repeat = -1; repeat < repeats; ++repeat)  // the first one warms up
+    for (Contender& c : contenders) {
+#if SHARDWISE_WITH_EMBREE
+      fallbacks = 0;
+#endif
+      const Clock::time_point start = Clock::now();
+      c.hits = c.pass(rays);
+      if (repeat >= 0) c.ns.push_back(ns_since(start) / static_cast<double>(rays.size()));
+#if SHARDWISE_WITH_EMBREE
+      c.fallbacks = fallbacks;
+#endif
+    }
+  std::vector<TraceRate> rates;
+  fmt::print(out, "{:16} {:>10} {:>10} {:>10} {:>10} {:>10} {:>8} {:>10}\n", "tracer", "min ns", "median ns",
+             "Mray/s max", "Mray/s med", "of first", "hits", "fallbacks");
+  const auto n = static_cast<double>(rays.size());
+  for (Contender& c : contenders) {
+    std::sort(c.ns.begin(), c.ns.end());
+    rates.push_back({c.name, c.ns.front(), c.ns[c.ns.size() / 2], static_cast<double>(c.hits) / n,
+                     static_cast<double>(c.fallbacks) / n});
+    const TraceRate& r = rates.back();
+    fmt::print(out, "{:16} {:10.1f} {:10.1f} {:10.3f} {:10.3f} {:10.3f} {:8.4f} {:10.1e}\n", r.tracer,
+               r.min_ns, r.median_ns, 1e3 / r.min_ns, 1e3 / r.median_ns,
+               rates.front().median_ns / r.median_ns, r.hit_share, r.fallback_share);
+  }
+  return rates;
+}
+
+}  // namespace shardwise::bench

@@ -1,0 +1,43 @@
+#pragma once
+// Closest hits per second on one host thread, tracer by tracer.
+
+#include <cstdint>
+#include <cstdio>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "scene/bvh8_builder.hpp"
+
+namespace shardwise::bench {
+
+struct TraceMesh {
+  std::string name;
+  std::vector<Vec3f> vertices;
+  std::vector<FaceIndices> faces;
+};
+
+/// `count` small triangles, evenly spread in a cube.
+TraceMesh triangle_cloud(int count);
+
+/// A ground square with blocks_per_side^2 boxes of unlike heights.
+TraceMesh box_city(int blocks_per_side);
+
+/// A binary little-endian PLY of x, y, z floats and triangles as `list uchar int`. Throws Error(data) for
+/// others.
+TraceMesh read_simple_ply(const std::string& path);
+
+struct TraceRate {
+  std::string tracer;
+  double min_ns, median_ns;  ///< per ray, over the repeats
+  double hit_share;
+  double fallback_share;  ///< rays that Embree's candidates did not decide
+};
+
+/// Rays of bouncing walks through the mesh, not sorted. The tracers take turns, repeat by repeat, so that a
+/// change of the clock meets all of them. The first row is the bare loop of rtcIntersect1 where Embree is
+/// built in.
+std::vector<TraceRate> run_trace_host(const TraceMesh& mesh, std::size_t ray_count, int repeats,
+                                      std::FILE* out);
+
+}  // namespace shardwise::bench

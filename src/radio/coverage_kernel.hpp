@@ -1,0 +1,158 @@
+#pragma once
+// One lane of a coverage map: a ray is launched, followed through its reflections, and every crossing of the
+// measurement plane is added to a cell.
+//
+// Estimator (J. Hoydis et al., "Sionna RT: Differentiable Ray Tracing for Radio Propagation Modeling", 2023):
+// a ray stands for the solid angle dOmega, so at unfolded length L it covers the share w = dOmega L^2 / (A
+// cos) of a cell of area A. Summed over crossings,
+//     power = W w (lambda / 4 pi L)^2 |E|^2          = (lambda/4pi)^2 dOmega/A x u,      u = W |E|^2 / cos
+//     field = W w (lambda / 4 pi L) E exp(-j k L)    = (lambda/4pi) dOmega D/A x F,      F = W (L/D) E exp(-j
+//     k L) / cos
+// where the transmitter's gain g is a factor g of W in the power and sqrt(g) in the field; the lane adds u
+// (and F, D the scene's diagonal); the caller multiplies by the constants once, at the end.
+
+#include <cstdint>
+
+#include "radio/coverage_grid_kernel.hpp"
+#include "radio/coverage_sinks.hpp"
+#include "radio/field_kernel.hpp"
+#include "radio/fresnel_kernel.hpp"
+#include "radio/launch_kernel.hpp"
+#include "scene/scene_view.hpp"
+
+namespace shardwise {
+
+/// All that a lane reads. Copied by value into launches.
+struct CoverageParams {
+  SceneView scene;
+  LaunchView launch;
+  GridView grid;
+  const SurfaceMaterial* materials = nullptr;  ///< indexed by SceneView::face_material
+  std::int32_t material_count = 0;
+  int bounces = 0;
+  bool line_of_sight = true;
+  bool slab_walls = false;
+  double inverse_wavelength = 1;  ///< 1/m; read where fields are wanted
+  double inverse_diagonal = 1;    ///< 1/m; read where fields are wanted
+};
+
+/// What one lane has done; the caller sums these.
+struct LaneCounters {
+  std::uint32_t segments = 0;  ///< closest-hit queries
+  std::uint32_t rejected = 0;  ///< 1: inactive because of its input
+  std::uint32_t overflow = 0;  ///< contributions outside the range of the sums: an error of the call
+};
+
+/// The state of a path at a reflection, before it.
+struct SurfaceEvent {
+  std::uint64_t lane;
+  int depth;
+  std::uint32_t prim;
+  Vec3f point, normal, direction;  ///< the normal faces the ray; the direction is the incident one
+  float weight, power;             ///< W and |E|^2 before the reflection
+};
+
+/// Hooks of a lane; this one does nothing and costs nothing.
+struct NoCoverageHooks {
+  SW_HD void surface_hit(const SurfaceEvent&) {}
+  /// Called before leg `depth` >= 1 with |E|^2 after the reflection: false ends the path; it may raise the
+  /// weight.
+  SW_HD bool survives(std::uint64_t, int, float, float&) { return true; }
+};
+
+namespace detail {
+
+/// The field part of one crossing at y = origin + t direction: W (L/D) E exp(-j 2 pi L/lambda) / cos.
+SW_HD inline FieldSample field_sample(const CoverageParams& params, const ComplexVec3& field, Vec3d image,
+                                      Vec3f origin, Vec3f direction, float t, float weight_over_cosine) {
+  const Vec3d y = to_double(origin) + static_cast<double>(t) * to_double(direction);
+  const double path = length(y - image);
+  const SinCos phase = sincos_turn(path * params.inverse_wavelength);
+  const double amplitude = static_cast<double>(weight_over_cosine) * (path * params.inverse_diagonal);
+  const float re = static_cast<float>(amplitude * phase.cos),
+              im = static_cast<float>(-(amplitude * phase.sin));
+  const Vec3f a = field.re, b = field.im;
+  return {{a.x * re - b.x * im, a.x * im + b.x * re, a.y * re - b.y * im, a.y * im + b.y * re,
+           a.z * re - b.z * im, a.z * im + b.z * re}};
+}
+
+}  // namespace detail
+
+/// Tracer: Hit closest(Vec3f origin, Vec3f direction, float t_min, float t_max) const, a closed interval.
+template <class Tracer, class Sink, class Hooks = NoCoverageHooks>
+SW_HD inline LaneCounters coverage_lane(const CoverageParams& params, const Tracer& tracer, Sink& sink,
+                                        std::uint64_t lane, Hooks hooks = Hooks{}) {
+  LaneCounters counters;
+  LaunchedRay ray;
+  sink.begin(lane);
+  if (params.launch.from_rows) {
+    bool masked = false;
+    if (!launch_row(params.launch.rows, lane, ray, masked)) {
+      counters.rejected = masked ? 0 : 1;
+      return counters;
+    }
+  } else {
+    launch_generated(params.launch, lane, ray);
+  }
+
+  Vec3f origin = ray.origin, direction = ray.direction;
+  ComplexVec3 field{ray.field, {0, 0, 0}};
+  float power = norm(field), weight = ray.weight, t_limit = ray.tmax;
+  Vec3d image = ray.source;
+
+  for (int depth = 0;; ++depth) {
+    const bool last = depth == params.bounces;
+    PlaneCrossing crossing{};
+    const bool crosses =
+        (depth > 0 || params.line_of_sight) &&
+        cross_plane(params.grid, origin, direction, params.scene.offset_at(origin), crossing) &&
+        crossing.t < t_limit;
+    // Nothing follows the last leg but its crossing: trace no further than that, and not at all without one.
+    if (last && !crosses) break;
+    const Hit hit = tracer.closest(origin, direction, smallest_normal_f, last ? crossing.t : t_limit);
+    ++counters.segments;
+    if (crosses && (!hit.valid() || crossing.t < hit.t)) {
+      const float weight_over_cosine = weight / crossing.cosine;
+      FieldSample sample{};
+      if constexpr (Sink::wants_fields)
+        sample = detail::field_sample(params, field, image, origin, direction, crossing.t,
+                                      weight_over_cosine * ray.inverse_root_gain);
+      if (!sink.add(lane, ray.pass, depth, crossing.cell, weight_over_cosine * power, sample))
+        ++counters.overflow;
+    }
+    if (last || !hit.valid()) break;
+
+    const std::int32_t material_index = params.scene.face_material[hit.prim];
+    if (material_index < 0 || material_index >= params.material_count) break;
+    const SurfaceMaterial& material = params.materials[material_index];
+    if ((material.flags & SurfaceMaterial::valid) == 0) break;
+
+    const BvhTriangle& triangle = params.scene.triangles[hit.record];
+    const Vec3f edge1 = triangle.v1 - triangle.v0, edge2 = triangle.v2 - triangle.v0;
+    Vec3f normal = triangle_normal(edge1, edge2);
+    float cosine = dot(direction, normal);
+    if (cosine > 0)
+      normal = -normal;
+    else
+      cosine = -cosine;
+    const PolarizedPair<float> r =
+        params.slab_walls ? reflect_slab(material, cosine) : reflect_half_space(material, cosine);
+    const Vec3f reflected = normalized(direction + (2.0f * cosine) * normal);
+    const ComplexVec3 reflected_field = reflect_field(field, r, normal, direction, reflected);
+    const float reflected_power = norm(reflected_field);
+    if (!(reflected_power > 0)) break;
+
+    const Vec3f point = triangle.v0 + hit.u * edge1 + hit.v * edge2;
+    hooks.surface_hit({lane, depth, hit.prim, point, normal, direction, weight, power});
+    if constexpr (Sink::wants_fields) image = mirror(image, triangle.v0, triangle.v1, triangle.v2);
+    field = reflected_field;
+    power = reflected_power;
+    origin = point + params.scene.offset_at(point) * normal;
+    direction = reflected;
+    t_limit = infinity_f;
+    if (!hooks.survives(lane, depth + 1, power, weight)) break;
+  }
+  return counters;
+}
+
+}  // namespace shardwise

@@ -1,0 +1,94 @@
+#include "radio/coverage_launch.hpp"
+#include "scene/bvh8_kernel.hpp"
+#include "scene/replica.hpp"
+#include "shardwise/runtime/error.hpp"
+
+#if SHARDWISE_WITH_EMBREE
+#include "scene/embree_tracer.hpp"
+#endif
+
+namespace shardwise {
+
+namespace {
+
+/// Lanes between two looks at the cancel flag.
+constexpr std::int64_t grain = 2048;
+
+template <class Tracer, class Sink>
+void run_lanes(LaunchContext& context, const CoverageLaunch& launch, const Tracer& tracer, const Sink& prototype,
+               std::atomic<std::int64_t>* lanes_done, const std::atomic<bool>* cancel) {
+  context.parallel_for(launch.lane_count, grain, [&](std::int64_t begin, std::int64_t end) {
+    if (cancel && cancel->load(std::memory_order_relaxed))
+      throw Error(ErrorClass::interrupted, "cancelled; nothing was written");
+    Sink sink = prototype;
+    CoverageCounters sum{};
+    for (std::int64_t i = begin; i < end; ++i) {
+      const LaneCounters lane = coverage_lane(launch.params, tracer, sink, launch.first_lane + static_cast<std::uint64_t>(i));
+      sum.segments += lane.segments;
+      sum.rejected += lane.rejected;
+      sum.overflow += lane.overflow;
+    }
+    atomic_add(&launch.counters->segments, sum.segments);
+    if (sum.rejected) atomic_add(&launch.counters->rejected, sum.rejected);
+    if (sum.overflow) atomic_add(&launch.counters->overflow, sum.overflow);
+    if (lanes_done) lanes_done->fetch_add(end - begin, std::memory_order_relaxed);
+  });
+}
+
+template <class Tracer, bool Fields>
+void run_with_sink(LaunchContext& context, const CoverageLaunch& launch, const Tracer& tracer,
+                   std::atomic<std::int64_t>* lanes_done, const std::atomic<bool>* cancel) {
+  switch (launch.accumulation) {
+    case Accumulation::exact: {
+      const ExactSink<Fields> sink{launch.window, static_cast<ExactCell*>(launch.cells),
+                                   static_cast<ExactSum*>(launch.field_cells), launch.scale, launch.field_scale};
+      return run_lanes(context, launch, tracer, sink, lanes_done, cancel);
+    }
+    case Accumulation::fast: {
+      const FastSink<Fields> sink{launch.window, static_cast<FastCell*>(launch.cells),
+                                  static_cast<double*>(launch.field_cells)};
+      return run_lanes(context, launch, tracer, sink, lanes_done, cancel);
+    }
+    case Accumulation::ordered: {
+      const StagedSink<Fields> sink{launch.window, launch.first_lane, launch.params.bounces + 1, launch.staging.slots,
+                                    launch.staging.fields};
+      return run_lanes(context, launch, tracer, sink, lanes_done, cancel);
+    }
+  }
+}
+
+template <class Tracer>
+void run_with_tracer(LaunchContext& context, const CoverageLaunch& launch, const Tracer& tracer,
+                     std::atomic<std::int64_t>* lanes_done, const std::atomic<bool>* cancel) {
+  if (launch.fields)
+    run_with_sink<Tracer, true>(context, launch, tracer, lanes_done, cancel);
+  else
+    run_with_sink<Tracer, false>(context, launch, tracer, lanes_done, cancel);
+}
+
+}  // namespace
+
+void launch_coverage_on_host(LaunchContext& context, const CoverageLaunch& launch, const Replica& replica,
+                             std::atomic<std::int64_t>* lanes_done, const std::atomic<bool>* cancel) {
+#if SHARDWISE_WITH_EMBREE
+  if (replica.embree())
+    return run_with_tracer(context, launch, EmbreeTracer{replica.view(), replica.embree()}, lanes_done, cancel);
+#endif
+  run_with_tracer(context, launch, BvhTracer{replica.view()}, lanes_done, cancel);
+}
+
+void add_staged_on_host(const CoverageLaunch& launch) {
+  auto* cells = static_cast<FastCell*>(launch.cells);
+  auto* fields = static_cast<double*>(launch.field_cells);
+  const std::int64_t slots = launch.lane_count * (launch.params.bounces + 1);
+  for (std::int64_t i = 0; i < slots; ++i) {
+    const StagedSlot& slot = launch.staging.slots[i];
+    if (slot.cell < 0) continue;
+    cells[slot.cell].sum += static_cast<double>(slot.u);
+    cells[slot.cell].count += 1;
+    if (fields)
+      for (int k = 0; k < 6; ++k) fields[slot.cell * 6 + k] += static_cast<double>(launch.staging.fields[i].part[k]);
+  }
+}
+
+}  // namespace shardwise

@@ -1,0 +1,211 @@
+#include "scene/embree_tracer.hpp"
+
+#if __has_include(<embree4/rtcore.h>)
+#include <embree4/rtcore.h>
+#else
+#include <embree3/rtcore.h>
+#endif
+
+#include <fmt/format.h>
+
+#include "scene/bvh8_kernel.hpp"
+#include "shardwise/runtime/error.hpp"
+
+namespace shardwise {
+
+#if RTC_VERSION_MAJOR >= 4
+using QueryContext = RTCRayQueryContext;
+constexpr RTCSceneFlags filter_flag = RTC_SCENE_FLAG_FILTER_FUNCTION_IN_ARGUMENTS;
+#else
+using QueryContext = RTCIntersectContext;
+constexpr RTCSceneFlags filter_flag = RTC_SCENE_FLAG_CONTEXT_FILTER_FUNCTION;
+#endif
+
+// ---- scene
+
+struct EmbreeScene::State {
+  RTCDevice device = nullptr;
+  RTCScene scene = nullptr;
+  RTCGeometry geometry = nullptr;
+  std::atomic<std::ptrdiff_t> bytes{0};
+
+  ~State() {
+    if (geometry) rtcReleaseGeometry(geometry);
+    if (scene) rtcReleaseScene(scene);
+    if (device) rtcReleaseDevice(device);
+  }
+
+  void check(const char* step) const {
+    const RTCError error = rtcGetDeviceError(device);
+    if (error == RTC_ERROR_NONE) return;
+    throw Error(
+        error == RTC_ERROR_OUT_OF_MEMORY ? ErrorClass::memory : ErrorClass::internal,
+        fmt::format("Embree {}: {} failed with error {} while {} bytes were held; the BVH tracer (strict) "
+                    "needs no Embree",
+                    RTC_VERSION_STRING, step, static_cast<int>(error), bytes.load()));
+  }
+
+  void set_triangles(const SceneView& view) {
+    static_assert(sizeof(BvhTriangle) == 48, "three corners, 16 bytes apart");
+    const std::size_t count = view.triangle_count;
+    rtcSetSharedGeometryBuffer(geometry, RTC_BUFFER_TYPE_VERTEX, 0, RTC_FORMAT_FLOAT3, view.triangles, 0, 16,
+                               3 * count);
+    auto* indices = static_cast<std::uint32_t*>(rtcSetNewGeometryBuffer(
+        geometry, RTC_BUFFER_TYPE_INDEX, 0, RTC_FORMAT_UINT3, 3 * sizeof(std::uint32_t), count));
+    check("the index buffer");
+    for (std::size_t i = 0; i < 3 * count; ++i) indices[i] = static_cast<std::uint32_t>(i);
+    rtcCommitGeometry(geometry);
+    rtcJoinCommitScene(scene);
+    check("building its tree");
+  }
+};
+
+EmbreeScene::EmbreeScene(const SceneView& scene, int threads) : state_(std::make_unique<State>()) {
+  State& s = *state_;
+  s.device = rtcNewDevice(
+      fmt::format("threads={},user_threads={},start_threads=0,set_affinity=0", threads, threads).c_str());
+  if (!s.device)
+    throw Error(ErrorClass::internal,
+                fmt::format("Embree {}: no device (error {}) for {} threads", RTC_VERSION_STRING,
+                            static_cast<int>(rtcGetDeviceError(nullptr)), threads));
+  rtcSetDeviceMemoryMonitorFunction(
+      s.device,
+      [](void* state, ssize_t bytes, bool) {
+        static_cast<State*>(state)->bytes.fetch_add(bytes, std::memory_order_relaxed);
+        return true;
+      },
+      &s);
+  s.scene = rtcNewScene(s.device);
+  rtcSetSceneFlags(s.scene, static_cast<RTCSceneFlags>(RTC_SCENE_FLAG_ROBUST | filter_flag));
+  rtcSetSceneBuildQuality(s.scene, RTC_BUILD_QUALITY_HIGH);
+  s.geometry = rtcNewGeometry(s.device, RTC_GEOMETRY_TYPE_TRIANGLE);
+  rtcAttachGeometryByID(s.scene, s.geometry, 0);
+  s.check("creating a scene");
+  s.set_triangles(scene);
+}
+
+EmbreeScene::EmbreeScene(EmbreeScene&&) noexcept = default;
+EmbreeScene& EmbreeScene::operator=(EmbreeScene&&) noexcept = default;
+EmbreeScene::~EmbreeScene() = default;
+
+void EmbreeScene::update(const SceneView& scene) {
+  state_->set_triangles(scene);
+}
+std::size_t EmbreeScene::memory_bytes() const {
+  return static_cast<std::size_t>(state_->bytes.load());
+}
+void* EmbreeScene::native() const {
+  return state_->scene;
+}
+
+// ---- rays
+
+namespace {
+
+/// What the filter sees of one query. It only notes candidates and shrinks the ray to the nearest one plus a
+/// margin, so that every near tie is proposed whatever the shape of Embree's tree; ranking comes after the
+/// traversal, when few candidates are left.
+struct CandidateQuery {
+  QueryContext context;  // first: Embree hands it back to the filter
+  float margin;          // in t: how far Embree's t and ours may differ
+  float sure_from;       // candidates nearer than this may lie before t_min and must not shrink the ray
+  float limit;           // the ray's end: least inflated t so far
+  int count;
+  bool overflow;
+  static constexpr int capacity = 16;
+  std::uint32_t record[capacity];
+  float t[capacity];
+
+  static float inflate(float t, float margin) { return t * (1.0f + 0x1p-17f) + margin; }
+
+  void drop_far() {
+    int kept = 0;
+    for (int i = 0; i < count; ++i)
+      if (t[i] <= limit) record[kept] = record[i], t[kept++] = t[i];
+    count = kept;
+  }
+
+  void add(std::uint32_t candidate, float at) {
+    if (at >= sure_from) {
+      const float end = inflate(at, margin);
+      limit = end < limit ? end : limit;
+    }
+    if (count == capacity) drop_far();
+    if (count == capacity) {
+      overflow = true;
+      return;
+    }
+    record[count] = candidate;
+    t[count++] = at;
+  }
+};
+
+void note_candidate(const RTCFilterFunctionNArguments* args) {
+  auto& query = *reinterpret_cast<CandidateQuery*>(args->context);
+  // N is 1 for rtcIntersect1; valid stays set, so Embree keeps the candidate and the end that we give the
+  // ray.
+  auto& ray = *reinterpret_cast<RTCRay*>(args->ray);
+  query.add(RTCHitN_primID(args->hit, 1, 0), ray.tfar);
+  ray.tfar = query.limit;
+}
+
+}  // namespace
+
+Hit EmbreeTracer::closest(Vec3f o, Vec3f d, float t_min, float t_max) const {
+  Hit best{__builtin_inff(), 0.0f, 0.0f, ~0u, ~0u};
+  RayData ray;
+  if (scene.node_count == 0 || !(t_max > 0.0f) || !ray.prepare(o, d, scene.max_coordinate)) return best;
+  const auto let_the_bvh_decide = [&] {
+    if (fallbacks) ++*fallbacks;
+    return BvhTracer{scene}.closest(o, d, t_min, t_max);
+  };
+  if (!(t_min >= 0.0f)) return let_the_bvh_decide();  // Embree knows no t before the origin
+
+  CandidateQuery query;
+  query.margin = 2.0f * ray.pad * (ray.sz < 0 ? -ray.sz : ray.sz);
+  query.sure_from = CandidateQuery::inflate(t_min, query.margin);
+  query.limit = CandidateQuery::inflate(t_max, query.margin);
+  query.count = 0;
+  query.overflow = false;
+  RTCRayHit rayhit;
+  const float start = t_min * (1.0f - 0x1p-17f) - query.margin;
+  rayhit.ray = {o.x, o.y, o.z, start > 0.0f ? start : 0.0f, d.x, d.y, d.z, 0.0f, query.limit, ~0u, 0, 0};
+  rayhit.hit.geomID = RTC_INVALID_GEOMETRY_ID;
+  rayhit.hit.instID[0] = RTC_INVALID_GEOMETRY_ID;
+  const auto native = static_cast<RTCScene>(embree->native());
+#if RTC_VERSION_MAJOR >= 4
+  rtcInitRayQueryContext(&query.context);
+  RTCIntersectArguments arguments;
+  rtcInitIntersectArguments(&arguments);
+  arguments.flags = RTC_RAY_QUERY_FLAG_INVOKE_ARGUMENT_FILTER;
+  arguments.context = &query.context;
+  arguments.filter = note_candidate;
+  rtcIntersect1(native, &rayhit, &arguments);
+#else
+  rtcInitIntersectContext(&query.context);
+  query.context.filter = note_candidate;
+  rtcIntersect1(native, &query.context, &rayhit);
+#endif
+  if (query.overflow) return let_the_bvh_decide();
+
+  float limit = t_max < 3.40282347e38f ? t_max : 3.40282347e38f;
+  for (int i = 0; i < query.count; ++i) {
+    if (query.t[i] > query.limit) continue;
+    const BvhTriangle& triangle = scene.triangles[query.record[i]];
+    TriangleHit hit;
+    // Rejected by the shared formula: perhaps a neighbour would be accepted that Embree did not propose. A t
+    // far from Embree's: perhaps the ray was cut too short.
+    if (!intersect_triangle(ray, triangle.v0, triangle.v1, triangle.v2, -3.40282347e38f, 3.40282347e38f, hit))
+      return let_the_bvh_decide();
+    const float apart = hit.t < query.t[i] ? query.t[i] - hit.t : hit.t - query.t[i];
+    if (!(apart <= CandidateQuery::inflate(hit.t, query.margin) - hit.t)) return let_the_bvh_decide();
+    if (!(hit.t >= t_min && hit.t <= limit)) continue;
+    if (hit.t < limit || triangle.prim < best.prim) {
+      best = {hit.t, hit.u, hit.v, triangle.prim, query.record[i]};
+      limit = hit.t;
+    }
+  }
+  return best;
+}
+
+}  // namespace shardwise

@@ -1,0 +1,99 @@
+#include "scene/replica.hpp"
+
+#include <utility>
+
+#include "scene/bvh8_builder.hpp"
+#include "shardwise/runtime/copy.hpp"
+
+#if SHARDWISE_WITH_EMBREE
+#include "scene/embree_tracer.hpp"
+#else
+namespace shardwise {
+class EmbreeScene {};
+}  // namespace shardwise
+#endif
+
+namespace shardwise {
+
+Replica::Replica(Device& device, Stream& stream, bool use_embree)
+    : device_(device), stream_(stream), use_embree_(use_embree), resource_(next_resource_id()) {}
+
+Replica::~Replica() {
+  if (embree_) device_.memory(MemoryUse::scene).subtract(embree_bytes_);
+}
+
+Access Replica::reads() const {
+  Access access;
+  access.resource = resource_;
+  access.length = 1;
+  access.mode = AccessMode::read;
+  return access;
+}
+
+namespace {
+
+/// Makes `target` as large as `source` and adds the copy.
+template <class T>
+void add_upload(Graph& graph, int device_index, Stream& stream, Buffer<T>& target, const std::vector<T>& source,
+                const char* name, const Access& replica_write) {
+  if (target.size() != source.size()) target = {};
+  if (target.size() == 0 && !source.empty()) target = Buffer<T>(stream, source.size(), name, MemoryUse::scene);
+  graph.add(device_index, StreamRole::copy_in,
+            copy_operation(std::string("upload ") + name, target.data(), source.data(), source.size() * sizeof(T),
+                           {target.writes(), replica_write}));
+}
+
+}  // namespace
+
+void Replica::upload(Graph& graph, int device_index, const Bvh8& bvh, const SceneGeometry& geometry,
+                     std::int64_t version) {
+  Access whole = reads();
+  whole.mode = AccessMode::write;
+  add_upload(graph, device_index, stream_, nodes_, bvh.nodes, "nodes", whole);
+  add_upload(graph, device_index, stream_, triangles_, bvh.triangles, "triangles", whole);
+  add_upload(graph, device_index, stream_, record_of_prim_, bvh.record_of_prim, "record_of_prim", whole);
+  add_upload(graph, device_index, stream_, face_material_, geometry.face_material, "face_material", whole);
+
+  view_.nodes = nodes_.data();
+  view_.triangles = triangles_.data();
+  view_.record_of_prim = record_of_prim_.data();
+  view_.face_material = face_material_.data();
+  view_.node_count = static_cast<std::uint32_t>(bvh.nodes.size());
+  view_.triangle_count = static_cast<std::uint32_t>(bvh.triangles.size());
+  view_.face_count = static_cast<std::uint32_t>(geometry.faces.size());
+  view_.max_coordinate = bvh.max_coordinate;
+  view_.diagonal = geometry.diagonal;
+
+#if SHARDWISE_WITH_EMBREE
+  if (use_embree_) {
+    Operation build;
+    build.name = "build Embree scene";
+    build.kind = OperationKind::host;
+    build.accesses = {whole};
+    build.body = [this](LaunchContext& context) {
+      device_.memory(MemoryUse::scene).subtract(std::exchange(embree_bytes_, 0));
+      context.execute([&] {
+        if (embree_)
+          embree_->update(view_);
+        else
+          embree_ = std::make_unique<EmbreeScene>(view_, device_.info().threads);
+      });
+      embree_bytes_ = embree_->memory_bytes();
+      device_.memory(MemoryUse::scene).add(embree_bytes_);
+    };
+    graph.add(device_index, StreamRole::compute, std::move(build));
+  }
+#endif
+  version_ = version;
+}
+
+std::vector<std::pair<std::string, std::uint64_t>> Replica::bytes() const {
+  std::vector<std::pair<std::string, std::uint64_t>> result = {{"nodes", nodes_.bytes()},
+                                                               {"triangles", triangles_.bytes()},
+                                                               {"record_of_prim", record_of_prim_.bytes()},
+                                                               {"face_material", face_material_.bytes()}};
+  if (embree_) result.emplace_back("embree", embree_bytes_);
+  return result;
+}
+
+}  // namespace shardwise
