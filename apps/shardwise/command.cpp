@@ -88,8 +88,8 @@ int run_command_line(int argc, char** argv) {
       "'shardwise COMMAND --help' has the options of a command.");
   bool version = false;
   root.add_flag("-V,--version", version, "Print version, commit, compilers and build options");
-  // add_coverage(commands, root);
-  // add_scene(commands, root);
+  add_coverage(commands, root);
+  add_scene(commands, root);
   add_devices(commands, root);
   add_bench(commands, root);
   for (const char* name : later_commands) {
@@ -106,7 +106,7 @@ int run_command_line(int argc, char** argv) {
   } catch (const CLI::CallForHelp&) {
     const CLI::App* app = &root;
     while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
-    write_stdout(app->help());
+    write_stdout(app->help(app->get_parent() ? full_name(*app->get_parent()) : ""));
     return 0;
   } catch (const CLI::ParseError& error) {
     throw_usage(fmt::format("{}; see 'shardwise --help'", error.what()));
