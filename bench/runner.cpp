@@ -17,7 +17,8 @@ double measure(const std::function<double()>& run, const Case& work, const Setti
   }
   const double seconds = run();
   if (!(seconds > 0) || !std::isfinite(seconds)) {
-    throw Error(ErrorClass::internal, fmt::format("bench: '{}' measured {} s; report this", work.name, seconds));
+    throw Error(ErrorClass::internal,
+                fmt::format("bench: '{}' measured {} s; report this", work.name, seconds));
   }
   return seconds;
 }
@@ -27,7 +28,8 @@ double measure(const std::function<double()>& run, const Case& work, const Setti
 Spread spread(std::vector<double> seconds) {
   std::ranges::sort(seconds);
   const std::size_t middle = seconds.size() / 2;
-  const double median = seconds.size() % 2 == 1 ? seconds[middle] : (seconds[middle - 1] + seconds[middle]) / 2;
+  const double median =
+      seconds.size() % 2 == 1 ? seconds[middle] : (seconds[middle - 1] + seconds[middle]) / 2;
   return {seconds.front(), median};
 }
 

@@ -27,7 +27,9 @@ struct Options {
   bool quick = false;
 };
 
-Json spread_json(const bench::Spread& spread) { return {{"min", spread.min}, {"median", spread.median}}; }
+Json spread_json(const bench::Spread& spread) {
+  return {{"min", spread.min}, {"median", spread.median}};
+}
 
 Json row_json(const bench::Row& row) {
   return {{"name", row.name},
@@ -59,7 +61,8 @@ Json read_baseline(const std::string& path) {
   if (!file) throw_data(fmt::format("--baseline: '{}' cannot be read; write one with --json", path));
   Json baseline = Json::parse(file, nullptr, false);
   if (baseline.is_discarded() || !baseline.contains("rows") || !baseline["rows"].is_array()) {
-    throw_data(fmt::format("--baseline: '{}' is not a report of 'shardwise bench'; write one with --json", path));
+    throw_data(
+        fmt::format("--baseline: '{}' is not a report of 'shardwise bench'; write one with --json", path));
   }
   return baseline;
 }
@@ -76,11 +79,12 @@ double baseline_seconds(const Json& baseline, const bench::Row& row) {
 }
 
 std::string rows_text(const std::vector<bench::Row>& rows) {
-  std::vector<std::vector<std::string>> table{
-      {"row", "devices", "mode", "all, min", "median", "one, min", "median", "ratio", "ns/unit", "limit", "of limit"}};
+  std::vector<std::vector<std::string>> table{{"row", "devices", "mode", "all, min", "median", "one, min",
+                                               "median", "ratio", "ns/unit", "limit", "of limit"}};
   for (const bench::Row& row : rows) {
     table.push_back({row.name, row.devices, row.mode, short_time(row.all.min), short_time(row.all.median),
-                     row.has_one ? short_time(row.one.min) : "-", row.has_one ? short_time(row.one.median) : "-",
+                     row.has_one ? short_time(row.one.min) : "-",
+                     row.has_one ? short_time(row.one.median) : "-",
                      row.has_one ? fmt::format("{:.3f}", row.ratio) : "-",
                      row.per_unit_ns > 0 ? fmt::format("{:.4g}", row.per_unit_ns) : "-",
                      row.limit.empty() ? "-" : row.limit,
@@ -114,8 +118,9 @@ int run(const Options& options) {
   settings.devices = options.devices;
   settings.scene = options.scene;
   settings.quick = options.quick;
-  settings.repeat = options.repeat.empty() ? (options.quick ? 3 : 7)
-                                           : static_cast<int>(count_value("--repeat", options.repeat, 1, 100000));
+  settings.repeat = options.repeat.empty()
+                        ? (options.quick ? 3 : 7)
+                        : static_cast<int>(count_value("--repeat", options.repeat, 1, 100000));
   settings.cancel = &stop_requested();
   std::vector<bench::Row> rows;
   for (const bench::Case& work : chosen->make(settings)) {
@@ -133,25 +138,33 @@ int run(const Options& options) {
       entry["share_of_baseline"] = before > 0 ? Json(share) : Json(nullptr);
       if (before == 0) log_warning(fmt::format("'{}' on {} is not in the baseline", row.name, row.devices));
       if (before > 0 && share < least_share) {
-        fallen += fmt::format("{}{} on {} ({:.3f})", fallen.empty() ? "" : ", ", row.name, row.devices, share);
+        fallen +=
+            fmt::format("{}{} on {} ({:.3f})", fallen.empty() ? "" : ", ", row.name, row.devices, share);
       }
     }
     row_list.push_back(entry);
   }
-  const Json report = {{"schema", 1},           {"command", "bench"},     {"name", chosen->name},
-                       {"machine", machine_json()}, {"build", build_json()}, {"repeat", settings.repeat},
-                       {"quick", settings.quick},   {"rows", row_list}};
+  const Json report = {{"schema", 1},
+                       {"command", "bench"},
+                       {"name", chosen->name},
+                       {"machine", machine_json()},
+                       {"build", build_json()},
+                       {"repeat", settings.repeat},
+                       {"quick", settings.quick},
+                       {"rows", row_list}};
   OutputSet outputs;
   stage_json(outputs, options.json, report);
   outputs.commit();
   if (options.json == "-") {
     write_stdout(json_text(report));
   } else {
-    write_stdout(fmt::format("{}: {}\n{}, {} cores, commit {}\n\n{}", chosen->name, chosen->description, cpu_model(),
-                             available_cores(), report["build"]["commit"].get<std::string>(), rows_text(rows)));
+    write_stdout(fmt::format("{}: {}\n{}, {} cores, commit {}\n\n{}", chosen->name, chosen->description,
+                             cpu_model(), available_cores(), report["build"]["commit"].get<std::string>(),
+                             rows_text(rows)));
   }
   if (!fallen.empty()) {
-    log_error(fmt::format("slower than {} of the baseline: {}; see '{}'", least_share, fallen, options.baseline));
+    log_error(
+        fmt::format("slower than {} of the baseline: {}; see '{}'", least_share, fallen, options.baseline));
     return 1;
   }
   return 0;
@@ -172,7 +185,8 @@ void add_bench(Commands& commands, CLI::App& root) {
   app->add_option("--scene", options->scene, "A scene in place of the benchmark's own")->type_name("FILE");
   app->add_option("--repeat", options->repeat, "Rounds (7; 3 with --quick)")->type_name("N");
   app->add_flag("--quick", options->quick, "Little work: a smoke run");
-  app->add_option("--baseline", options->baseline, "An earlier report; exit 1 where a row falls below 0.98 of it")
+  app->add_option("--baseline", options->baseline,
+                  "An earlier report; exit 1 where a row falls below 0.98 of it")
       ->type_name("FILE");
   app->add_option("--json", options->json, "Write the report as JSON ('-': to standard output, alone)")
       ->type_name("FILE");

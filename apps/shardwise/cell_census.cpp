@@ -19,7 +19,9 @@ struct CellCounter::Tree {
   const float far;  ///< longer than any ray in the scene
 
   explicit Tree(const SceneGeometry& geometry)
-      : bvh(build_bvh8(geometry.vertices, geometry.faces, geometry.hittable)), view(view_of(bvh)), far(1e30f) {
+      : bvh(build_bvh8(geometry.vertices, geometry.faces, geometry.hittable)),
+        view(view_of(bvh)),
+        far(1e30f) {
     view.diagonal = geometry.diagonal;
   }
 
@@ -34,7 +36,8 @@ struct CellCounter::Tree {
   }
 };
 
-CellCounter::CellCounter(const SceneModel& model) : model_(model), tree_(std::make_unique<Tree>(model.geometry())) {}
+CellCounter::CellCounter(const SceneModel& model)
+    : model_(model), tree_(std::make_unique<Tree>(model.geometry())) {}
 CellCounter::~CellCounter() = default;
 
 CellCensus CellCounter::count(const CoverageGrid& grid, const std::vector<Transmitter>& transmitters,
@@ -53,8 +56,9 @@ CellCensus CellCounter::count(const CoverageGrid& grid, const std::vector<Transm
         centre.set(first, static_cast<float>(grid.min0 + (static_cast<double>(column) + 0.5) *
                                                              (grid.max0 - grid.min0) /
                                                              static_cast<double>(grid.resolution0)));
-        centre.set(second, static_cast<float>(grid.min1 + (static_cast<double>(row) + 0.5) * (grid.max1 - grid.min1) /
-                                                              static_cast<double>(grid.resolution1)));
+        centre.set(second,
+                   static_cast<float>(grid.min1 + (static_cast<double>(row) + 0.5) * (grid.max1 - grid.min1) /
+                                                      static_cast<double>(grid.resolution1)));
         const bool is_open = !tree_->closest(centre, {0, 0, 1}, tree_->far).valid();
         census.is_open[static_cast<std::size_t>(row * grid.resolution0 + column)] = is_open;
         open_here += is_open;
@@ -83,10 +87,11 @@ std::vector<std::string> CellCounter::close_surfaces(const std::vector<Transmitt
     for (const float direction : {1.0f, -1.0f}) {
       const Hit hit = tree_->closest(origin, {0, 0, direction}, near);
       if (!hit.valid()) continue;
-      warnings.push_back(fmt::format("transmitter {} has the surface of shape '{}' {:.2f} m {} it (z = {:.2f}); move it "
-                                     "if that is not meant",
-                                     i, model_.shape_name(geometry.shape_id[hit.prim]), hit.t,
-                                     direction > 0 ? "above" : "below", origin.z + direction * hit.t));
+      warnings.push_back(
+          fmt::format("transmitter {} has the surface of shape '{}' {:.2f} m {} it (z = {:.2f}); move it "
+                      "if that is not meant",
+                      i, model_.shape_name(geometry.shape_id[hit.prim]), hit.t,
+                      direction > 0 ? "above" : "below", origin.z + direction * hit.t));
     }
   }
   return warnings;

@@ -13,8 +13,8 @@
 namespace shardwise::program {
 
 struct CellCensus {
-  std::int64_t open = 0;            ///< cells with nothing above their centre
-  std::int64_t line_of_sight = 0;   ///< cells whose centre sees a transmitter
+  std::int64_t open = 0;              ///< cells with nothing above their centre
+  std::int64_t line_of_sight = 0;     ///< cells whose centre sees a transmitter
   std::vector<std::uint8_t> is_open;  ///< [cells]
 };
 
@@ -24,7 +24,8 @@ class CellCounter {
   explicit CellCounter(const SceneModel& model);
   ~CellCounter();
 
-  /// One ray up and at most one to each transmitter per cell, on all cores. Throws Error{interrupted} on `cancel`.
+  /// One ray up and at most one to each transmitter per cell, on all cores. Throws Error{interrupted} on
+  /// `cancel`.
   CellCensus count(const CoverageGrid& grid, const std::vector<Transmitter>& transmitters,
                    const std::atomic<bool>& cancel) const;
 

@@ -13,10 +13,18 @@ using Triple = std::array<double, 3>;
 // The D65 white point in XYZ (CIE 15).
 constexpr Triple white{0.95047, 1.0, 1.08883};
 
-double lab_forward(double t) { return t > 216.0 / 24389 ? std::cbrt(t) : (24389.0 / 27 * t + 16) / 116; }
-double lab_backward(double f) { return f > 6.0 / 29 ? f * f * f : (116 * f - 16) * 27 / 24389; }
-double decode(double c) { return c <= 0.04045 ? c / 12.92 : std::pow((c + 0.055) / 1.055, 2.4); }
-double encode(double c) { return c <= 0.0031308 ? 12.92 * c : 1.055 * std::pow(c, 1 / 2.4) - 0.055; }
+double lab_forward(double t) {
+  return t > 216.0 / 24389 ? std::cbrt(t) : (24389.0 / 27 * t + 16) / 116;
+}
+double lab_backward(double f) {
+  return f > 6.0 / 29 ? f * f * f : (116 * f - 16) * 27 / 24389;
+}
+double decode(double c) {
+  return c <= 0.04045 ? c / 12.92 : std::pow((c + 0.055) / 1.055, 2.4);
+}
+double encode(double c) {
+  return c <= 0.0031308 ? 12.92 * c : 1.055 * std::pow(c, 1 / 2.4) - 0.055;
+}
 
 /// Linear-light sRGB of a Lab colour; outside 0 to 1 where sRGB has no such colour (matrix of IEC 61966-2-1).
 Triple lab_to_linear(const Triple& lab) {
@@ -55,7 +63,8 @@ std::vector<Triple> make_path() {
     hue[i] = 312 - 212 * std::pow(t, 1.15);  // violet, blue, teal, green, yellow
     chroma[i] = 0.92 * largest_chroma(lightness[i], hue[i]);
   }
-  // The border of the displayable colours has kinks; a running minimum, then a running mean, keeps inside it and smooth.
+  // The border of the displayable colours has kinks; a running minimum, then a running mean, keeps inside it
+  // and smooth.
   constexpr int half = 90;
   std::vector<double> lower(steps), smooth(steps);
   for (int i = 0; i < steps; ++i) {
@@ -85,7 +94,8 @@ std::array<Rgb, 256> make_table() {
   for (int k = 0; k < 256; ++k) {
     const double target = along.back() * k / 255;
     while (upper + 1 < path.size() && along[upper] < target) ++upper;
-    const double share = std::clamp((target - along[upper - 1]) / (along[upper] - along[upper - 1]), 0.0, 1.0);
+    const double share =
+        std::clamp((target - along[upper - 1]) / (along[upper] - along[upper - 1]), 0.0, 1.0);
     Triple lab;
     for (int c = 0; c < 3; ++c) lab[c] = path[upper - 1][c] + share * (path[upper][c] - path[upper - 1][c]);
     const Triple linear = lab_to_linear(lab);
@@ -112,7 +122,8 @@ Rgb colour_at(double value) {
 
 std::array<double, 3> to_lab(const Rgb& colour) {
   const double r = decode(colour.r), g = decode(colour.g), b = decode(colour.b);
-  const double x = 0.4124564 * r + 0.3575761 * g + 0.1804375 * b, y = 0.2126729 * r + 0.7151522 * g + 0.0721750 * b,
+  const double x = 0.4124564 * r + 0.3575761 * g + 0.1804375 * b,
+               y = 0.2126729 * r + 0.7151522 * g + 0.0721750 * b,
                z = 0.0193339 * r + 0.1191920 * g + 0.9503041 * b;
   const double fx = lab_forward(x / white[0]), fy = lab_forward(y / white[1]), fz = lab_forward(z / white[2]);
   return {116 * fy - 16, 500 * (fx - fy), 200 * (fy - fz)};

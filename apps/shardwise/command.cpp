@@ -19,7 +19,8 @@ void add_common(Commands& commands, CLI::App& app) {
   app.set_help_flag("-h,--help", "Print this help and exit");
   app.add_flag("-v,--verbose", commands.log.verbose, "Say more on standard error");
   app.add_flag("-q,--quiet", commands.log.quiet, "No progress and no notes");
-  app.add_option("--log-file", commands.log.file, "Also write everything that is said to this file")->type_name("FILE");
+  app.add_option("--log-file", commands.log.file, "Also write everything that is said to this file")
+      ->type_name("FILE");
   app.allow_extras();
 }
 
@@ -29,7 +30,8 @@ std::string full_name(const CLI::App& app) {
 }
 
 std::string hint(const std::string& near, const CLI::App& app) {
-  return near.empty() ? fmt::format("see '{} --help'", full_name(app)) : fmt::format("did you mean '{}'?", near);
+  return near.empty() ? fmt::format("see '{} --help'", full_name(app))
+                      : fmt::format("did you mean '{}'?", near);
 }
 
 /// Refuses what the parser could not place, by name, with the nearest thing that exists.
@@ -44,7 +46,8 @@ void check_leftovers(const CLI::App& app) {
       if (option->get_group().empty()) continue;  // not in this version
       for (const std::string& known : option->get_lnames()) names.push_back("--" + known);
     }
-    throw_usage(fmt::format("unknown option '{}' of '{}'; {}", name, full_name(app), hint(nearest_word(name, names), app)));
+    throw_usage(fmt::format("unknown option '{}' of '{}'; {}", name, full_name(app),
+                            hint(nearest_word(name, names), app)));
   }
   std::vector<std::string> names;
   for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
@@ -54,13 +57,14 @@ void check_leftovers(const CLI::App& app) {
     throw_usage(fmt::format("unknown subcommand '{}' of '{}'; {}", word, full_name(app),
                             hint(nearest_word(word, names), app)));
   }
-  throw_usage(fmt::format("unexpected argument '{}' of '{}'; see '{} --help'", word, full_name(app), full_name(app)));
+  throw_usage(
+      fmt::format("unexpected argument '{}' of '{}'; see '{} --help'", word, full_name(app), full_name(app)));
 }
 
 }  // namespace
 
-CLI::App* add_command(Commands& commands, CLI::App& parent, const std::string& name, const std::string& description,
-                      const std::string& example) {
+CLI::App* add_command(Commands& commands, CLI::App& parent, const std::string& name,
+                      const std::string& description, const std::string& example) {
   CLI::App* app = parent.add_subcommand(name, description);
   add_common(commands, *app);
   app->footer("Example:\n  " + example);
@@ -84,7 +88,8 @@ int run_command_line(int argc, char** argv) {
   CLI::App root("Work that was written for one device, on many, with the same answer.", "shardwise");
   add_common(commands, root);
   root.footer(
-      "Example:\n  shardwise scene city -o city && shardwise coverage city/city.xml --tx 0,0,30 --png map.png\n\n"
+      "Example:\n  shardwise scene city -o city && shardwise coverage city/city.xml --tx 0,0,30 --png "
+      "map.png\n\n"
       "'shardwise COMMAND --help' has the options of a command.");
   bool version = false;
   root.add_flag("-V,--version", version, "Print version, commit, compilers and build options");

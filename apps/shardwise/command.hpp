@@ -1,6 +1,6 @@
 #pragma once
-// What all subcommands share: registration, the global options, and options that exist in the contract but not yet
-// in this version.
+// What all subcommands share: registration, the global options, and options that exist in the contract but
+// not yet in this version.
 
 #include <CLI/CLI.hpp>
 #include <functional>
@@ -12,15 +12,16 @@
 
 namespace shardwise::program {
 
-/// The commands of the program. A leaf command registers an action, which runs after the whole line was checked.
+/// The commands of the program. A leaf command registers an action, which runs after the whole line was
+/// checked.
 struct Commands {
   LogOptions log;
   std::map<const CLI::App*, std::function<int()>> actions;
 };
 
 /// Adds a subcommand with --help, --verbose, --quiet, --log-file and an example at the end of its help.
-CLI::App* add_command(Commands& commands, CLI::App& parent, const std::string& name, const std::string& description,
-                      const std::string& example);
+CLI::App* add_command(Commands& commands, CLI::App& parent, const std::string& name,
+                      const std::string& description, const std::string& example);
 
 /// Options that the contract names and this version lacks: using one is a usage error that says so.
 void add_refused(CLI::App& app, std::initializer_list<const char*> names);

@@ -30,12 +30,12 @@ constexpr double inexact_tolerance = 1e-9;
 void check_faces(const SceneModel& model, const std::string& path) {
   const SceneGeometry& geometry = model.geometry();
   if (geometry.faces.empty()) {
-    throw_data(fmt::format("the scene '{}' has no faces (0 triangles in {} shapes); give one with surfaces", path,
-                           model.num_meshes()));
+    throw_data(fmt::format("the scene '{}' has no faces (0 triangles in {} shapes); give one with surfaces",
+                           path, model.num_meshes()));
   }
   if (std::ranges::none_of(geometry.hittable, [](std::uint8_t hittable) { return hittable != 0; })) {
-    throw_data(fmt::format("none of the {} faces of '{}' can be hit ({}); mend the scene", geometry.faces.size(), path,
-                           model.describe(geometry.defects.front())));
+    throw_data(fmt::format("none of the {} faces of '{}' can be hit ({}); mend the scene",
+                           geometry.faces.size(), path, model.describe(geometry.defects.front())));
   }
 }
 
@@ -47,17 +47,19 @@ std::vector<std::string> place_warnings(const CoverageRequest& request, const Co
   for (std::size_t i = 0; i < request.options.transmitters.size(); ++i) {
     const Vec3d& p = request.options.transmitters[i].position;
     if (p[first] < grid.min0 || p[first] > grid.max0 || p[second] < grid.min1 || p[second] > grid.max1) {
-      warnings.push_back(fmt::format("transmitter {} ({:g}, {:g}, {:g}) is outside the map's area ({:g}, {:g}) to "
-                                     "({:g}, {:g})",
-                                     i, p.x, p.y, p.z, grid.min0, grid.min1, grid.max0, grid.max1));
+      warnings.push_back(
+          fmt::format("transmitter {} ({:g}, {:g}, {:g}) is outside the map's area ({:g}, {:g}) to "
+                      "({:g}, {:g})",
+                      i, p.x, p.y, p.z, grid.min0, grid.min1, grid.max0, grid.max1));
     }
   }
   std::ranges::move(counter.close_surfaces(request.options.transmitters), std::back_inserter(warnings));
   const Bounds& bounds = model.geometry().bounds;
   if (grid.axis == 2 && grid.position < bounds.low.z) {
-    warnings.push_back(fmt::format("the map at z = {:g} m lies under every surface (the lowest is at z = {:g} m); raise "
-                                   "--height",
-                                   grid.position, bounds.low.z));
+    warnings.push_back(
+        fmt::format("the map at z = {:g} m lies under every surface (the lowest is at z = {:g} m); raise "
+                    "--height",
+                    grid.position, bounds.low.z));
   }
   return warnings;
 }
@@ -68,7 +70,8 @@ Verification compare(const std::vector<double>& one, const std::vector<double>& 
   verification.equal = digest_of(one) == digest_of(other);
   for (std::size_t i = 0; i < one.size(); ++i) {
     const double larger = std::max(std::abs(one[i]), std::abs(other[i]));
-    if (larger > 0) verification.max_relative = std::max(verification.max_relative, std::abs(one[i] - other[i]) / larger);
+    if (larger > 0)
+      verification.max_relative = std::max(verification.max_relative, std::abs(one[i] - other[i]) / larger);
   }
   return verification;
 }
@@ -77,14 +80,16 @@ void check_verification(const Verification& verification, Accumulation accumulat
   const bool good = accumulation == Accumulation::exact ? verification.equal
                                                         : verification.max_relative <= inexact_tolerance;
   if (good) return;
-  throw Error(ErrorClass::mismatch,
-              fmt::format("--verify: one device gives another map (largest relative difference {:.3g}, --accumulation "
-                          "{}); please report this with the command line",
-                          verification.max_relative, to_string(accumulation)));
+  throw Error(
+      ErrorClass::mismatch,
+      fmt::format(
+          "--verify: one device gives another map (largest relative difference {:.3g}, --accumulation "
+          "{}); please report this with the command line",
+          verification.max_relative, to_string(accumulation)));
 }
 
-void stage_outputs(OutputSet& outputs, const CoverageText& text, const CoverageReport& report, const SceneModel& model,
-                   const DeviceSet& devices) {
+void stage_outputs(OutputSet& outputs, const CoverageText& text, const CoverageReport& report,
+                   const SceneModel& model, const DeviceSet& devices) {
   const CoverageResult& result = *report.result;
   const std::vector<std::int64_t> shape{report.grid.resolution1, report.grid.resolution0};
   if (!text.map.empty()) outputs.stage(text.map, npy_bytes(result.gain, shape));
@@ -114,7 +119,8 @@ int run(const CoverageText& text) {
   check_faces(model, text.scene);
   const SceneGeometry& geometry = model.geometry();
   request.options.grid = make_grid(request, geometry.bounds);
-  if (request.options.samples == 0) request.options.samples = automatic_samples(request, request.options.grid);
+  if (request.options.samples == 0)
+    request.options.samples = automatic_samples(request, request.options.grid);
   if (text.dry_run) return dry_run(text, request, devices, model);
 
   CoverageReport report;
@@ -166,8 +172,9 @@ int run(const CoverageText& text) {
 
 void add_coverage(Commands& commands, CLI::App& root) {
   const auto text = std::make_shared<CoverageText>();
-  CLI::App* app = add_command(commands, root, "coverage", "Path-gain map on a grid: line of sight and reflections",
-                              "shardwise coverage city/city.xml --tx 0,0,30 --frequency 3.5GHz --cell 4 --png map.png");
+  CLI::App* app =
+      add_command(commands, root, "coverage", "Path-gain map on a grid: line of sight and reflections",
+                  "shardwise coverage city/city.xml --tx 0,0,30 --frequency 3.5GHz --cell 4 --png map.png");
   add_coverage_options(*app, *text);
   commands.actions[app] = [text] { return run(*text); };
 }

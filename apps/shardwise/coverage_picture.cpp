@@ -36,7 +36,8 @@ std::string spaced_frequency(double hertz) {
 
 }  // namespace
 
-Picture coverage_picture(const CoverageReport& report, const SceneModel& model, const std::string& scene_path) {
+Picture coverage_picture(const CoverageReport& report, const SceneModel& model,
+                         const std::string& scene_path) {
   const CoverageRequest& request = *report.request;
   const CoverageGrid& grid = report.grid;
   const int first = grid.axis == 0 ? 1 : 0, second = grid.axis == 2 ? 1 : 2;
@@ -64,8 +65,8 @@ Picture coverage_picture(const CoverageReport& report, const SceneModel& model, 
   picture.outlines = outlines(triangles_by_shape(model), grid.axis);
   for (std::size_t i = 0; i < transmitters; ++i) {
     const Vec3d& position = request.options.transmitters[i].position;
-    picture.markers.push_back({position[first], position[second],
-                               transmitters == 1 ? std::string("tx") : fmt::format("tx {}", i)});
+    picture.markers.push_back(
+        {position[first], position[second], transmitters == 1 ? std::string("tx") : fmt::format("tx {}", i)});
   }
   return picture;
 }

@@ -9,6 +9,7 @@
 namespace shardwise::program {
 
 /// The picture of a finished run. The report must outlive it.
-Picture coverage_picture(const CoverageReport& report, const SceneModel& model, const std::string& scene_path);
+Picture coverage_picture(const CoverageReport& report, const SceneModel& model,
+                         const std::string& scene_path);
 
 }  // namespace shardwise::program

@@ -17,7 +17,9 @@ namespace {
 
 constexpr std::int64_t enough_crossings = 16;
 
-Json point_json(const Vec3d& point) { return {point.x, point.y, point.z}; }
+Json point_json(const Vec3d& point) {
+  return {point.x, point.y, point.z};
+}
 
 Json devices_json(const DispatchReport& dispatch) {
   Json list = Json::array();
@@ -48,7 +50,9 @@ Json dispatch_json(const DispatchReport& dispatch) {
           {"measured_row_bytes", number_or_null(dispatch.measured_row_bytes)}};
 }
 
-Json optional_json(const std::optional<double>& value) { return value ? number_or_null(*value) : Json(nullptr); }
+Json optional_json(const std::optional<double>& value) {
+  return value ? number_or_null(*value) : Json(nullptr);
+}
 
 Json transmitters_json(const CoverageRequest& request) {
   Json list = Json::array();
@@ -73,7 +77,9 @@ Vec3d grid_origin(const CoverageGrid& grid) {
   return origin;
 }
 
-double db(double gain) { return 10 * std::log10(gain); }
+double db(double gain) {
+  return 10 * std::log10(gain);
+}
 
 std::string db_text(const std::optional<double>& value) {
   return value ? fmt::format("{:.2f} dB", *value) : "none";
@@ -110,11 +116,12 @@ std::vector<std::string> result_warnings(const CoverageReport& report) {
   std::vector<std::string> warnings;
   const CoverageResult& result = *report.result;
   if (static_cast<double>(report.under_16) > 0.05 * static_cast<double>(report.reached)) {
-    warnings.push_back(fmt::format(
-        "{} of {} reached cells ({:.0f} %) have under 16 crossings; raise --samples (now {} per transmitter) or --cell",
-        report.under_16, report.reached,
-        100.0 * static_cast<double>(report.under_16) / static_cast<double>(report.reached),
-        count_text(report.request->options.samples)));
+    warnings.push_back(
+        fmt::format("{} of {} reached cells ({:.0f} %) have under 16 crossings; raise --samples (now {} per "
+                    "transmitter) or --cell",
+                    report.under_16, report.reached,
+                    100.0 * static_cast<double>(report.under_16) / static_cast<double>(report.reached),
+                    count_text(report.request->options.samples)));
   }
   std::int64_t open_reached = 0;
   for (std::size_t i = 0; i < result.crossings.size(); ++i) {
@@ -123,7 +130,7 @@ std::vector<std::string> result_warnings(const CoverageReport& report) {
   if (report.census.open > 0 &&
       static_cast<double>(open_reached) < 0.05 * static_cast<double>(report.census.open)) {
     warnings.push_back(fmt::format("only {} of {} open cells are reached; check where the transmitters stand",
-                                          open_reached, report.census.open));
+                                   open_reached, report.census.open));
   }
   if (result.rejected > 0) {
     warnings.push_back(fmt::format("{} lanes were inactive (degenerate input)", result.rejected));
@@ -159,15 +166,16 @@ Json coverage_json(const CoverageReport& report) {
                    {"los", report.census.line_of_sight},
                    {"reached", report.reached},
                    {"under_16", report.under_16}};
-  json["grid"] = {{"width", report.grid.resolution0},
-                  {"height", report.grid.resolution1},
-                  {"cell_m", request.cell},
-                  {"origin", point_json(grid_origin(report.grid))},
-                  {"covered_fraction", report.covered_fraction},
-                  {"max_gain_db", optional_json(report.max_gain_db)},
-                  {"median_gain_db", optional_json(report.median_gain_db)},
-                  {"digest", report.digest},
-                  {"stderr_digest", report.stderr_digest.empty() ? Json(nullptr) : Json(report.stderr_digest)}};
+  json["grid"] = {
+      {"width", report.grid.resolution0},
+      {"height", report.grid.resolution1},
+      {"cell_m", request.cell},
+      {"origin", point_json(grid_origin(report.grid))},
+      {"covered_fraction", report.covered_fraction},
+      {"max_gain_db", optional_json(report.max_gain_db)},
+      {"median_gain_db", optional_json(report.median_gain_db)},
+      {"digest", report.digest},
+      {"stderr_digest", report.stderr_digest.empty() ? Json(nullptr) : Json(report.stderr_digest)}};
   json["accumulation"] = to_string(request.options.accumulation);
   json["verify"] = {{"ran", verify.ran},
                     {"equal", verify.ran ? Json(verify.equal) : Json(nullptr)},
@@ -183,20 +191,24 @@ std::string coverage_text(const CoverageReport& report) {
       "{}, {}, {} transmitter{}\n{} x {} cells of {:g} m, {:.1f} % reached; gain: max {}, median {}\n\n",
       mechanisms_text(request.options), request.frequency, request.options.transmitters.size(),
       request.options.transmitters.size() == 1 ? "" : "s", report.grid.resolution0, report.grid.resolution1,
-      request.cell, 100 * report.covered_fraction, db_text(report.max_gain_db), db_text(report.median_gain_db));
+      request.cell, 100 * report.covered_fraction, db_text(report.max_gain_db),
+      db_text(report.median_gain_db));
   std::vector<std::vector<std::string>> rows{{"device", "lanes", "busy", "idle", "in", "out", "peak"}};
   for (const DeviceReport& device : result.dispatch.devices) {
-    rows.push_back({device.name, count_text(device.lanes), short_time(device.busy_s), short_time(device.idle_s),
-                    human_bytes(device.bytes_in), human_bytes(device.bytes_out), human_bytes(device.peak_bytes)});
+    rows.push_back({device.name, count_text(device.lanes), short_time(device.busy_s),
+                    short_time(device.idle_s), human_bytes(device.bytes_in), human_bytes(device.bytes_out),
+                    human_bytes(device.peak_bytes)});
   }
   text += table_text(rows);
   text += fmt::format("\n{} lanes, {} segments in {}, {} segments/s ({}: {})\ndigest {}\n",
-                      short_count(static_cast<double>(result.lanes)), short_count(static_cast<double>(result.segments)),
-                      short_time(report.seconds), short_count(static_cast<double>(result.segments) / report.seconds),
+                      short_count(static_cast<double>(result.lanes)),
+                      short_count(static_cast<double>(result.segments)), short_time(report.seconds),
+                      short_count(static_cast<double>(result.segments) / report.seconds),
                       result.dispatch.mode, result.dispatch.reason, report.digest);
   if (report.verification.ran) {
     text += fmt::format("verified on one device: {}, largest relative difference {:.3g}\n",
-                        report.verification.equal ? "equal bits" : "other bits", report.verification.max_relative);
+                        report.verification.equal ? "equal bits" : "other bits",
+                        report.verification.max_relative);
   }
   return text;
 }

@@ -25,15 +25,16 @@ constexpr std::int64_t most_cells = std::int64_t{1} << 28;
 void refuse_relative(const std::string& option, const std::string& text) {
   for (const char* word : {"roof", "ground"}) {
     if (text.find(word) != std::string::npos) {
-      throw_usage(fmt::format("{}: heights above the {} ('{}') are not in this version; give z in metres", option, word,
-                              text));
+      throw_usage(fmt::format("{}: heights above the {} ('{}') are not in this version; give z in metres",
+                              option, word, text));
     }
   }
 }
 
 void read_plane(const CoverageText& text, CoverageRequest& request) {
   if (!text.plane.empty() && !text.height.empty()) {
-    throw_usage(fmt::format("--height '{}' and --plane '{}' both place the map; give one", text.height, text.plane));
+    throw_usage(
+        fmt::format("--height '{}' and --plane '{}' both place the map; give one", text.height, text.plane));
   }
   if (text.plane.empty()) {
     const std::string height = text.height.empty() ? "1.5" : text.height;
@@ -61,8 +62,8 @@ Vec3d read_polarization(const std::string& text) {
 }  // namespace
 
 void add_coverage_options(CLI::App& app, CoverageText& text) {
-  const auto add = [&app](const std::string& name, std::string& target, const std::string& help, const char* type,
-                          const char* group) {
+  const auto add = [&app](const std::string& name, std::string& target, const std::string& help,
+                          const char* type, const char* group) {
     app.add_option(name, target, help)->type_name(type)->group(group);
   };
   add("scene", text.scene, "Scene: .xml (Mitsuba), .ply or .swscene", "SCENE", "Scene");
@@ -73,8 +74,8 @@ void add_coverage_options(CLI::App& app, CoverageText& text) {
       ->allow_extra_args(false)
       ->group("Radio");
   add("--frequency", text.frequency, "Carrier (3.5GHz)", "F", "Radio");
-  add("--samples", text.samples, "Rays per transmitter, or auto: 16 crossings at the farthest corner (auto)", "N",
-      "Radio");
+  add("--samples", text.samples, "Rays per transmitter, or auto: 16 crossings at the farthest corner (auto)",
+      "N", "Radio");
   add("--passes", text.passes, "Independent estimates; the error map needs two (8)", "N", "Radio");
   add("--bounces", text.bounces, "Most reflections of a path (3)", "N", "Radio");
   add("--polarization", text.polarization, "v (+z), h (+y) or a vector x,y,z (v)", "P", "Radio");
@@ -88,21 +89,24 @@ void add_coverage_options(CLI::App& app, CoverageText& text) {
   add("--area", text.area, "x0,y0,x1,y1 in metres (the scene's bounds); in the plane's axes", "A", "Map");
 
   add("--png", text.png, "Picture of the map, with a world file beside it", "FILE", "Output");
-  add("--map", text.map, "Linear path gain, NPY, float64 [rows, columns], row 0 at the smallest y", "FILE", "Output");
+  add("--map", text.map, "Linear path gain, NPY, float64 [rows, columns], row 0 at the smallest y", "FILE",
+      "Output");
   add("--error-map", text.error_map, "Standard errors of the gains, NPY, float64", "FILE", "Output");
   add("--count-map", text.count_map, "Crossings per cell, NPY, int64", "FILE", "Output");
   add("--json", text.json, "Report as JSON ('-': to standard output, alone)", "FILE", "Output");
   add("--trace", text.trace, "Copies and launches as a Chrome trace", "FILE", "Output");
-  app.add_flag("--verify", text.verify, "Repeat on one device and compare; exit 1 where they differ")->group("Output");
+  app.add_flag("--verify", text.verify, "Repeat on one device and compare; exit 1 where they differ")
+      ->group("Output");
   app.add_flag("--dry-run", text.dry_run, "Plan and estimate; run nothing")->group("Output");
 
   add_device_options(app, text.devices);
   add_split_options(app, text.devices);
-  app.add_flag("--strict", text.strict, "Hits by the same code on every device: host and CUDA give the same bits")
+  app.add_flag("--strict", text.strict,
+               "Hits by the same code on every device: host and CUDA give the same bits")
       ->group("Devices");
   add("--tracer", text.tracer, "auto, bvh or embree: what answers on host devices (auto)", "NAME", "Devices");
-  add_refused(app, {"--diffraction", "--coherent", "--target-error", "--per-tx", "--lanes", "--partial", "--checkpoint",
-                    "--resume"});
+  add_refused(app, {"--diffraction", "--coherent", "--target-error", "--per-tx", "--lanes", "--partial",
+                    "--checkpoint", "--resume"});
 }
 
 CoverageRequest check_request(const CoverageText& text) {
@@ -153,14 +157,18 @@ void check_outputs(const CoverageText& text, const CoverageRequest& request) {
     if (!fresh) throw_usage(fmt::format("{} and {} name the same file ('{}')", place->second, option, path));
   };
   if (!text.png.empty() && !pictures_built()) {
-    throw_usage("--png: this build has no pictures; install libcairo2-dev and pkg-config and configure again");
+    throw_usage(
+        "--png: this build has no pictures; install libcairo2-dev and pkg-config and configure again");
   }
   if (!text.error_map.empty() && request.options.passes < 2) {
     throw_usage("--error-map needs at least two passes (found --passes 1); raise --passes");
   }
-  for (const auto& [path, option] : {std::pair{text.png, "--png"}, {text.map, "--map"},
-                                     {text.error_map, "--error-map"}, {text.count_map, "--count-map"},
-                                     {text.json, "--json"}, {text.trace, "--trace"}}) {
+  for (const auto& [path, option] : {std::pair{text.png, "--png"},
+                                     {text.map, "--map"},
+                                     {text.error_map, "--error-map"},
+                                     {text.count_map, "--count-map"},
+                                     {text.json, "--json"},
+                                     {text.trace, "--trace"}}) {
     if (path == "-" && std::string(option) != "--json") {
       throw_usage(fmt::format("{} cannot go to standard output ('-'); give a file name", option));
     }
@@ -171,17 +179,18 @@ void check_outputs(const CoverageText& text, const CoverageRequest& request) {
 
 CoverageGrid make_grid(const CoverageRequest& request, const Bounds& bounds) {
   const int first = request.axis == 0 ? 1 : 0, second = request.axis == 2 ? 1 : 2;
-  const Area area = request.area.value_or(Area{bounds.low[first], bounds.low[second], bounds.high[first],
-                                               bounds.high[second]});
+  const Area area = request.area.value_or(
+      Area{bounds.low[first], bounds.low[second], bounds.high[first], bounds.high[second]});
   // 1e-9 of a cell more than a whole number is rounding, not another column.
   const auto cells = [&request](double low, double high) {
     return std::max(1.0, std::ceil((high - low) / request.cell - 1e-9));
   };
   const double columns = cells(area.min0, area.max0), rows = cells(area.min1, area.max1);
   if (!(columns * rows <= static_cast<double>(most_cells))) {
-    throw_usage(fmt::format("--cell {} cuts the area of {:.6g} x {:.6g} m into {:.6g} cells, over {}; raise --cell or "
-                            "give a smaller --area",
-                            request.cell, area.max0 - area.min0, area.max1 - area.min1, columns * rows, most_cells));
+    throw_usage(fmt::format(
+        "--cell {} cuts the area of {:.6g} x {:.6g} m into {:.6g} cells, over {}; raise --cell or "
+        "give a smaller --area",
+        request.cell, area.max0 - area.min0, area.max1 - area.min1, columns * rows, most_cells));
   }
   CoverageGrid grid;
   grid.axis = request.axis;

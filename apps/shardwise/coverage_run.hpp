@@ -18,4 +18,9 @@ struct CoverageRun {
 CoverageRun run_coverage(const DeviceSet& devices, const SceneModel& model, TracerChoice tracer,
                          const CoverageOptions& options, const std::string& step, bool record);
 
+/// Puts the scene on the devices, builds it and plans the call without running it: `devices[]` has the lanes
+/// of each and the peak that is estimated for them.
+DispatchReport plan_run(const DeviceSet& devices, const SceneModel& model, TracerChoice tracer,
+                        const CoverageOptions& options);
+
 }  // namespace shardwise::program

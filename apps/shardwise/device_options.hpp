@@ -18,7 +18,8 @@ struct DeviceOptions {
 
 /// --devices, --allow-mixed, --require-peer, --sim-seed.
 void add_device_options(CLI::App& app, DeviceOptions& options);
-/// --weights, --chunk, --memory, --min-rows, --on-device-failure, and those of the contract that this version lacks.
+/// --weights, --chunk, --memory, --min-rows, --on-device-failure, and those of the contract that this version
+/// lacks.
 void add_split_options(CLI::App& app, DeviceOptions& options);
 
 /// Opens the devices and says their warnings. Usage errors name what is there.

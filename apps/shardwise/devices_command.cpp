@@ -52,7 +52,8 @@ int run(const Options& options) {
     write_stdout(json_text(report));
     return 0;
   }
-  std::vector<std::vector<std::string>> rows{{"device", "model", "architecture", "memory", "free", "threads", "uuid"}};
+  std::vector<std::vector<std::string>> rows{
+      {"device", "model", "architecture", "memory", "free", "threads", "uuid"}};
   for (int i = 0; i < devices.size(); ++i) {
     const DeviceInfo& info = devices[i].info();
     rows.push_back({info.name, info.model, info.architecture, human_bytes(info.memory_bytes),
@@ -77,7 +78,8 @@ void add_devices(Commands& commands, CLI::App& root) {
   CLI::App* app = add_command(commands, root, "devices", "List the devices: name, model, memory, threads",
                               "shardwise devices --devices host:2");
   add_device_options(*app, options->devices);
-  app->add_option("--json", options->json, "Write the list as JSON ('-': to standard output, alone)")->type_name("FILE");
+  app->add_option("--json", options->json, "Write the list as JSON ('-': to standard output, alone)")
+      ->type_name("FILE");
   commands.actions[app] = [options] { return run(*options); };
 }
 

@@ -31,14 +31,17 @@ void open_log(const LogOptions& options) {
     file_log = std::make_shared<spdlog::logger>(
         "shardwise", std::make_shared<spdlog::sinks::basic_file_sink_mt>(options.file, true));
   } catch (const spdlog::spdlog_ex& error) {
-    throw_usage(fmt::format("--log-file: '{}' cannot be written ({}); choose another", options.file, error.what()));
+    throw_usage(
+        fmt::format("--log-file: '{}' cannot be written ({}); choose another", options.file, error.what()));
   }
   file_log->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
   file_log->set_level(spdlog::level::debug);
   file_log->flush_on(spdlog::level::debug);
 }
 
-const LogOptions& log_options() { return current; }
+const LogOptions& log_options() {
+  return current;
+}
 
 void log_debug(const std::string& text) {
   if (current.verbose) say("shardwise: ", text);

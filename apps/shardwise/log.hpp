@@ -7,8 +7,8 @@ namespace shardwise::program {
 
 struct LogOptions {
   bool verbose = false;
-  bool quiet = false;     ///< no progress and no notes; warnings and errors stay
-  std::string file;       ///< gets everything, with times
+  bool quiet = false;  ///< no progress and no notes; warnings and errors stay
+  std::string file;    ///< gets everything, with times
 };
 
 /// Opens the log. Throws a usage error where the file cannot be written.

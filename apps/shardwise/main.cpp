@@ -35,7 +35,8 @@ int main(int argc, char** argv) {
   } catch (const Error& error) {
     return report(error.error_class(), error.what());
   } catch (const std::bad_alloc&) {
-    return report(ErrorClass::memory, "out of memory on the host; use fewer or larger cells, or a smaller scene");
+    return report(ErrorClass::memory,
+                  "out of memory on the host; use fewer or larger cells, or a smaller scene");
   } catch (const std::exception& error) {
     return report(ErrorClass::internal, std::string("unexpected (") + error.what() + "); please report this");
   }

@@ -41,7 +41,8 @@ Material from_table(const std::string& path, const std::string& name, const toml
   material.name = name;
   const toml::node* itu = table.get("class");
   if (itu) {
-    if (!itu->is_string()) throw_data(fmt::format("{}: 'class' is not a text; name an ITU class", place(path, *itu)));
+    if (!itu->is_string())
+      throw_data(fmt::format("{}: 'class' is not a text; name an ITU class", place(path, *itu)));
     material = from_class(path, name, *itu);
   }
   for (const auto& [key_view, node] : table) {
@@ -103,9 +104,10 @@ std::map<std::string, Material> read_materials_file(const std::string& path) {
 namespace shardwise::program {
 
 std::map<std::string, Material> read_materials_file(const std::string& path) {
-  throw_usage(fmt::format("--materials '{}': this build cannot read TOML; install libtomlplusplus-dev and configure "
-                          "again",
-                          path));
+  throw_usage(
+      fmt::format("--materials '{}': this build cannot read TOML; install libtomlplusplus-dev and configure "
+                  "again",
+                  path));
 }
 
 }  // namespace shardwise::program

@@ -7,8 +7,8 @@
 
 namespace shardwise::program {
 
-/// Reads `--materials FILE.toml`. A key is a material's name as the scene spells it; its value is the name of an
-/// ITU-R P.2040 class, or a table of constants:
+/// Reads `--materials FILE.toml`. A key is a material's name as the scene spells it; its value is the name of
+/// an ITU-R P.2040 class, or a table of constants:
 ///
 ///     brick_wall = "brick"
 ///     screen = { eta_r = 1.0, sigma = inf, mu_r = 1.0, thickness = 0.002 }

@@ -25,11 +25,15 @@ struct Extent {
   double size(int c) const { return high[c] - low[c]; }
 };
 
-bool finite(const std::array<Vec3f, 3>& t) { return is_finite(t[0]) && is_finite(t[1]) && is_finite(t[2]); }
+bool finite(const std::array<Vec3f, 3>& t) {
+  return is_finite(t[0]) && is_finite(t[1]) && is_finite(t[2]);
+}
 
 /// A position by its value: -0 is +0.
 using Key = std::tuple<float, float, float>;
-Key key_of(const Vec3f& p) { return {p.x + 0.0f, p.y + 0.0f, p.z + 0.0f}; }
+Key key_of(const Vec3f& p) {
+  return {p.x + 0.0f, p.y + 0.0f, p.z + 0.0f};
+}
 
 struct EdgeFaces {
   int visible = 0;   ///< faces that show an area along the axis

@@ -42,10 +42,10 @@ int write_all(int file, std::string_view bytes) {
 }
 
 [[noreturn]] void throw_io(const std::string& path, int reason) {
-  throw Error(ErrorClass::io, fmt::format("cannot write '{}' ({}); nothing was left behind, {}", path,
-                                          std::strerror(reason),
-                                          reason == ENOSPC ? "free some space or choose another folder"
-                                                           : "check the file and its folder"));
+  throw Error(ErrorClass::io,
+              fmt::format("cannot write '{}' ({}); nothing was left behind, {}", path, std::strerror(reason),
+                          reason == ENOSPC ? "free some space or choose another folder"
+                                           : "check the file and its folder"));
 }
 
 }  // namespace
@@ -64,22 +64,25 @@ void check_output(const std::string& path, const std::string& option) {
                             folder.string(), path));
   }
   if (!fs::is_directory(folder, ignored)) {
-    throw_usage(fmt::format("{}: '{}' in '{}' is not a folder; choose another", option, folder.string(), path));
+    throw_usage(
+        fmt::format("{}: '{}' in '{}' is not a folder; choose another", option, folder.string(), path));
   }
   if (is_special(path)) {
     if (access(path.c_str(), W_OK) != 0) {
-      throw_usage(fmt::format("{}: '{}' cannot be written ({}); choose another", option, path, std::strerror(errno)));
+      throw_usage(
+          fmt::format("{}: '{}' cannot be written ({}); choose another", option, path, std::strerror(errno)));
     }
     return;
   }
   if (fs::exists(path, ignored) && access(path.c_str(), W_OK) != 0) {
-    throw_usage(fmt::format("{}: '{}' cannot be replaced ({}); choose another", option, path, std::strerror(errno)));
+    throw_usage(
+        fmt::format("{}: '{}' cannot be replaced ({}); choose another", option, path, std::strerror(errno)));
   }
   const std::string probe = temporary_name(path);
   const int file = open(probe.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (file < 0) {
-    throw_usage(fmt::format("{}: no file can be created in '{}' ({}); choose another folder", option, folder.string(),
-                            std::strerror(errno)));
+    throw_usage(fmt::format("{}: no file can be created in '{}' ({}); choose another folder", option,
+                            folder.string(), std::strerror(errno)));
   }
   close(file);
   unlink(probe.c_str());
@@ -125,8 +128,8 @@ void write_stdout(std::string_view text) {
   std::fflush(stdout);
   const int reason = write_all(STDOUT_FILENO, text);
   if (reason != 0) {
-    throw Error(ErrorClass::io,
-                fmt::format("cannot write to standard output ({}); check where it goes", std::strerror(reason)));
+    throw Error(ErrorClass::io, fmt::format("cannot write to standard output ({}); check where it goes",
+                                            std::strerror(reason)));
   }
 }
 

@@ -66,7 +66,9 @@ void draw_fitted(cairo_t* c, double x, double y, std::string text, double size, 
 }
 
 std::uint32_t pack(const Rgb& colour) {
-  const auto byte = [](double v) { return static_cast<std::uint32_t>(std::lround(std::clamp(v, 0.0, 1.0) * 255)); };
+  const auto byte = [](double v) {
+    return static_cast<std::uint32_t>(std::lround(std::clamp(v, 0.0, 1.0) * 255));
+  };
   return 0xff000000u | byte(colour.r) << 16 | byte(colour.g) << 8 | byte(colour.b);
 }
 
@@ -244,7 +246,8 @@ class Drawing {
     for (int i = 0; i < 256; ++i) {
       set_colour(c, colour_table()[static_cast<std::size_t>(255 - i)]);
       // One pixel of overlap, so that no seam shows.
-      cairo_rectangle(c, x, top + height * i / 256, width, std::min(height / 256 + 1, height - height * i / 256));
+      cairo_rectangle(c, x, top + height * i / 256, width,
+                      std::min(height / 256 + 1, height - height * i / 256));
       cairo_fill(c);
     }
     set_colour(c, ink);
@@ -252,7 +255,8 @@ class Drawing {
     cairo_rectangle(c, x, top, width, height);
     cairo_stroke(c);
     set_font(c, 14);
-    const Ticks ticks = round_ticks(range_.low, range_.high, std::clamp(static_cast<int>(height / 50), 3, 13));
+    const Ticks ticks =
+        round_ticks(range_.low, range_.high, std::clamp(static_cast<int>(height / 50), 3, 13));
     double widest = 0;
     for (const double value : ticks.values) {
       const double y = top + height * (range_.high - value) / (range_.high - range_.low);
@@ -302,7 +306,9 @@ cairo_status_t append(void* target, const unsigned char* data, unsigned int leng
 
 }  // namespace
 
-bool pictures_built() { return true; }
+bool pictures_built() {
+  return true;
+}
 
 std::string picture_png(const Picture& picture) {
   const PictureLayout layout = picture_layout(picture);
@@ -328,7 +334,9 @@ std::string picture_png(const Picture& picture) {
 
 namespace shardwise::program {
 
-bool pictures_built() { return false; }
+bool pictures_built() {
+  return false;
+}
 
 std::string picture_png(const Picture&) {
   throw_usage("--png: this build has no pictures; install libcairo2-dev and pkg-config and configure again");

@@ -60,7 +60,8 @@ std::string world_file(const Picture& picture) {
 std::string world_file_name(const std::string& picture_name) {
   const std::size_t slash = picture_name.find_last_of('/');
   const std::size_t dot = picture_name.find_last_of('.');
-  if (dot == std::string::npos || (slash != std::string::npos && dot < slash) || dot + 1 >= picture_name.size()) {
+  if (dot == std::string::npos || (slash != std::string::npos && dot < slash) ||
+      dot + 1 >= picture_name.size()) {
     return picture_name + ".pgw";
   }
   return picture_name.substr(0, dot + 2) + picture_name.back() + "w";

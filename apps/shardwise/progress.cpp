@@ -41,8 +41,8 @@ void Progress::update(std::int64_t done, std::int64_t total) {
     shown_ = true;
   } else {
     log_note(fmt::format("{}: {:.1f} %, {} of {} {}, {} {}/s, {} left", step_, share * 100,
-                         short_count(static_cast<double>(done)), short_count(static_cast<double>(total)), unit_,
-                         short_count(rate), unit_, left));
+                         short_count(static_cast<double>(done)), short_count(static_cast<double>(total)),
+                         unit_, short_count(rate), unit_, left));
   }
 }
 

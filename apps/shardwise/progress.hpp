@@ -6,8 +6,8 @@
 
 namespace shardwise::program {
 
-/// Shows how far a long step has come, on standard error: a bar with rate and time left on a terminal, else a line
-/// every 10 s. Silent with --quiet. One thread.
+/// Shows how far a long step has come, on standard error: a bar with rate and time left on a terminal, else a
+/// line every 10 s. Silent with --quiet. One thread.
 class Progress {
  public:
   /// `step` says what runs; `unit` what is counted ("lanes").

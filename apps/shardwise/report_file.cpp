@@ -11,7 +11,9 @@ std::string json_text(const Json& report) {
   return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-Json number_or_null(double number) { return std::isfinite(number) ? Json(number) : Json(nullptr); }
+Json number_or_null(double number) {
+  return std::isfinite(number) ? Json(number) : Json(nullptr);
+}
 
 void stage_json(OutputSet& outputs, const std::string& path, const Json& report) {
   if (!path.empty() && path != "-") outputs.stage(path, json_text(report));

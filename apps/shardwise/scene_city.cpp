@@ -41,7 +41,8 @@ CityOptions city_options(const Options& options) {
 class FreshFolder {
  public:
   explicit FreshFolder(fs::path target)
-      : target_(std::move(target)), work_(target_.string() + fmt::format(".part-{}", static_cast<long>(getpid()))) {}
+      : target_(std::move(target)),
+        work_(target_.string() + fmt::format(".part-{}", static_cast<long>(getpid()))) {}
   ~FreshFolder() {
     std::error_code ignored;
     if (!kept_) fs::remove_all(work_, ignored);
@@ -99,11 +100,12 @@ int run(const Options& options) {
   OutputSet outputs;
   stage_json(outputs, options.json, json);
   outputs.commit();
-  write_stdout(options.json == "-"
-                   ? json_text(json)
-                   : fmt::format("{}: {} buildings up to {:.1f} m, {:.0f} x {:.0f} m, {} shapes, {} triangles\n", file,
-                                 report.buildings, report.highest_m, report.size_x_m, report.size_y_m, report.shapes,
-                                 report.triangles));
+  write_stdout(
+      options.json == "-"
+          ? json_text(json)
+          : fmt::format("{}: {} buildings up to {:.1f} m, {:.0f} x {:.0f} m, {} shapes, {} triangles\n", file,
+                        report.buildings, report.highest_m, report.size_x_m, report.size_y_m, report.shapes,
+                        report.triangles));
   return 0;
 }
 
@@ -111,8 +113,9 @@ int run(const Options& options) {
 
 void add_scene_city(Commands& commands, CLI::App& scene) {
   const auto options = std::make_shared<Options>();
-  CLI::App* app = add_command(commands, scene, "city", "Write a generated city: Mitsuba XML, binary PLY, ITU materials",
-                              "shardwise scene city -o city --blocks 8x8 --seed 1");
+  CLI::App* app =
+      add_command(commands, scene, "city", "Write a generated city: Mitsuba XML, binary PLY, ITU materials",
+                  "shardwise scene city -o city --blocks 8x8 --seed 1");
   app->add_option("-o,--output", options->directory, "The folder to write to")->type_name("DIR");
   app->add_option("--blocks", options->blocks, "Blocks of buildings, columns x rows (8x8)")->type_name("AxB");
   app->add_option("--seed", options->seed, "The same seed gives the same city (1)")->type_name("N");

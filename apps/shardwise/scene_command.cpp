@@ -28,15 +28,21 @@ struct Options {
 
 const char* to_string(Defect::Kind kind) {
   switch (kind) {
-    case Defect::Kind::non_finite_vertex: return "non_finite_vertex";
-    case Defect::Kind::face_of_non_finite_vertex: return "face_of_non_finite_vertex";
-    case Defect::Kind::repeated_index: return "repeated_index";
-    case Defect::Kind::zero_area: return "zero_area";
+    case Defect::Kind::non_finite_vertex:
+      return "non_finite_vertex";
+    case Defect::Kind::face_of_non_finite_vertex:
+      return "face_of_non_finite_vertex";
+    case Defect::Kind::repeated_index:
+      return "repeated_index";
+    case Defect::Kind::zero_area:
+      return "zero_area";
   }
   return "unknown";
 }
 
-Json point_json(const Vec3f& p) { return {number_or_null(p.x), number_or_null(p.y), number_or_null(p.z)}; }
+Json point_json(const Vec3f& p) {
+  return {number_or_null(p.x), number_or_null(p.y), number_or_null(p.z)};
+}
 
 std::string material_text(const Material& material) {
   if (material.kind == Material::Kind::itu_class) return "ITU " + material.itu_class;
@@ -63,12 +69,13 @@ Json info_json(const Options& options, const SceneModel& model, const std::vecto
   for (std::int32_t i = 0; i < model.num_meshes(); ++i) {
     const auto k = static_cast<std::size_t>(i);
     const std::int32_t material = model.mesh(i).material;
-    shapes.push_back({{"id", i},
-                      {"name", model.shape_name(i)},
-                      {"triangles", geometry.face_offset[k + 1] - geometry.face_offset[k]},
-                      {"material", material < 0 ? Json(nullptr)
-                                                : Json(model.materials()[static_cast<std::size_t>(material)].name)},
-                      {"instance_of", model.is_instance(i) ? Json(model.owner_of(i)) : Json(nullptr)}});
+    shapes.push_back(
+        {{"id", i},
+         {"name", model.shape_name(i)},
+         {"triangles", geometry.face_offset[k + 1] - geometry.face_offset[k]},
+         {"material",
+          material < 0 ? Json(nullptr) : Json(model.materials()[static_cast<std::size_t>(material)].name)},
+         {"instance_of", model.is_instance(i) ? Json(model.owner_of(i)) : Json(nullptr)}});
   }
   Json defects = Json::array();
   for (const Defect& defect : geometry.defects) {
@@ -87,7 +94,8 @@ Json info_json(const Options& options, const SceneModel& model, const std::vecto
           {"instances", description.instances},
           {"dropped", description.dropped},
           {"bounds", empty ? Json(nullptr)
-                           : Json{{"low", point_json(geometry.bounds.low)}, {"high", point_json(geometry.bounds.high)}}},
+                           : Json{{"low", point_json(geometry.bounds.low)},
+                                  {"high", point_json(geometry.bounds.high)}}},
           {"materials", materials},
           {"shapes", shapes},
           {"without_material", description.without_material.shapes},
@@ -95,24 +103,27 @@ Json info_json(const Options& options, const SceneModel& model, const std::vecto
           {"remarks", remarks}};
 }
 
-std::string info_text(const Options& options, const SceneModel& model, const std::vector<std::string>& remarks) {
+std::string info_text(const Options& options, const SceneModel& model,
+                      const std::vector<std::string>& remarks) {
   const SceneGeometry& geometry = model.geometry();
   const Bounds& bounds = geometry.bounds;
   const SceneDescription description = describe(model);
-  std::string text = fmt::format("{}: {} shapes, {} triangles, {} vertices\n", options.file, model.num_meshes(),
-                                 geometry.faces.size(), geometry.vertices.size());
-  text += bounds.empty() ? "bounds: none, nothing can be hit\n"
-                         : fmt::format("bounds: ({:.2f}, {:.2f}, {:.2f}) to ({:.2f}, {:.2f}, {:.2f}) m\n", bounds.low.x,
-                                       bounds.low.y, bounds.low.z, bounds.high.x, bounds.high.y, bounds.high.z);
+  std::string text = fmt::format("{}: {} shapes, {} triangles, {} vertices\n", options.file,
+                                 model.num_meshes(), geometry.faces.size(), geometry.vertices.size());
+  text += bounds.empty()
+              ? "bounds: none, nothing can be hit\n"
+              : fmt::format("bounds: ({:.2f}, {:.2f}, {:.2f}) to ({:.2f}, {:.2f}, {:.2f}) m\n", bounds.low.x,
+                            bounds.low.y, bounds.low.z, bounds.high.x, bounds.high.y, bounds.high.z);
   std::vector<std::vector<std::string>> rows{{"material", "shapes", "triangles", "thickness", "what"}};
   for (std::size_t i = 0; i < model.materials().size(); ++i) {
     const Material& material = model.materials()[i];
-    rows.push_back({material.name, fmt::format("{}", description.materials[i].shapes), fmt::format("{}", description.materials[i].faces),
+    rows.push_back({material.name, fmt::format("{}", description.materials[i].shapes),
+                    fmt::format("{}", description.materials[i].faces),
                     fmt::format("{:g} m", material.thickness), material_text(material)});
   }
   if (description.without_material.shapes > 0) {
-    rows.push_back({"(none)", fmt::format("{}", description.without_material.shapes), fmt::format("{}", description.without_material.faces), "-",
-                    "give --material CLASS"});
+    rows.push_back({"(none)", fmt::format("{}", description.without_material.shapes),
+                    fmt::format("{}", description.without_material.faces), "-", "give --material CLASS"});
   }
   text += "\n" + table_text(rows);
   constexpr std::size_t shown = 20;
@@ -150,7 +161,8 @@ int run_dump(const Options& options) {
   need_file(options, "scene dump");
   if (options.output.empty()) throw_usage("'scene dump' needs a file to write; give -o OUT.swscene");
   if (!options.output.ends_with(".swscene")) {
-    throw_usage(fmt::format("-o: '{}' does not end in .swscene, by which it is read again; add that", options.output));
+    throw_usage(fmt::format("-o: '{}' does not end in .swscene, by which it is read again; add that",
+                            options.output));
   }
   check_output(options.output, "-o");
   const SceneModel model = load_scene(options.file, options.read);
@@ -172,7 +184,8 @@ void add_scene(Commands& commands, CLI::App& root) {
   CLI::App* info = add_command(commands, *scene, "info", "Shapes, triangles, bounds, materials, defects",
                                "shardwise scene info city/city.xml --json -");
   info->add_option("file", options->file, "Scene: .xml (Mitsuba), .ply or .swscene")->type_name("FILE");
-  info->add_option("--json", options->json, "Write it as JSON ('-': to standard output, alone)")->type_name("FILE");
+  info->add_option("--json", options->json, "Write it as JSON ('-': to standard output, alone)")
+      ->type_name("FILE");
   add_scene_options(*info, options->read);
   commands.actions[info] = [options] { return run_info(*options); };
 

@@ -21,18 +21,22 @@ void add_scene_options(CLI::App& app, SceneFileOptions& options) {
   app.add_option("--materials", options.materials, "Materials by the scene's names: a class or constants")
       ->type_name("FILE.toml")
       ->group("Scene");
-  app.add_flag("--strict-materials", options.strict_materials, "Fail where a frequency is outside a material's range")
+  app.add_flag("--strict-materials", options.strict_materials,
+               "Fail where a frequency is outside a material's range")
       ->group("Scene");
-  app.add_option("--defects", options.defects, "drop or fail: what to do with faces that cannot be hit (drop)")
+  app.add_option("--defects", options.defects,
+                 "drop or fail: what to do with faces that cannot be hit (drop)")
       ->type_name("D")
       ->group("Scene");
   add_refused(app, {"--up", "--unit", "--origin"});
 }
 
-SceneModel load_scene(const std::string& path, const SceneFileOptions& options, std::vector<std::string>* remarks) {
+SceneModel load_scene(const std::string& path, const SceneFileOptions& options,
+                      std::vector<std::string>* remarks) {
   SceneReadOptions read;
-  read.model.defects =
-      word_value("--defects", options.defects, {"drop", "fail"}) == "fail" ? DefectPolicy::fail : DefectPolicy::drop;
+  read.model.defects = word_value("--defects", options.defects, {"drop", "fail"}) == "fail"
+                           ? DefectPolicy::fail
+                           : DefectPolicy::drop;
   read.model.strict_materials = options.strict_materials;
   if (!options.material.empty()) {
     make_itu_material("--material", options.material);  // throws for a class that is none

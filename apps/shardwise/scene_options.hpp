@@ -16,8 +16,8 @@ struct SceneFileOptions {
 
 void add_scene_options(CLI::App& app, SceneFileOptions& options);
 
-/// Reads and builds a scene. Remarks go to the log; `*remarks` gets them too, where given. Throws data errors that
-/// name the file, usage errors for the options.
+/// Reads and builds a scene. Remarks go to the log; `*remarks` gets them too, where given. Throws data errors
+/// that name the file, usage errors for the options.
 SceneModel load_scene(const std::string& path, const SceneFileOptions& options,
                       std::vector<std::string>* remarks = nullptr);
 

@@ -49,9 +49,13 @@ void install_signal_handlers() {
   signal(SIGPIPE, SIG_IGN);
 }
 
-const std::atomic<bool>& stop_requested() { return stop; }
+const std::atomic<bool>& stop_requested() {
+  return stop;
+}
 
-int caught_signal() { return first_signal.load(); }
+int caught_signal() {
+  return first_signal.load();
+}
 
 void throw_if_stopped() {
   if (stop.load()) throw Error(ErrorClass::interrupted, "stopped by a signal; nothing was written");

@@ -1,6 +1,7 @@
 #pragma once
-// SIGINT, SIGTERM and SIGHUP ask the program to stop. The first sets a flag that every long step polls; a second one
-// removes half-written files and leaves at once. The handler touches lock-free atomics and unlink() only.
+// SIGINT, SIGTERM and SIGHUP ask the program to stop. The first sets a flag that every long step polls; a
+// second one removes half-written files and leaves at once. The handler touches lock-free atomics and
+// unlink() only.
 
 #include <atomic>
 #include <string>
@@ -19,8 +20,8 @@ int caught_signal();
 /// Throws Error{interrupted} after a signal; called between steps.
 void throw_if_stopped();
 
-/// A file that a second signal removes. At most 16 at a time; more are simply not remembered. Returns a slot for
-/// forget_temporary(), -1 where none was free. Main thread only.
+/// A file that a second signal removes. At most 16 at a time; more are simply not remembered. Returns a slot
+/// for forget_temporary(), -1 where none was free. Main thread only.
 int remember_temporary(const std::string& path);
 void forget_temporary(int slot);
 

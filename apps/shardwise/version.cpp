@@ -36,23 +36,25 @@ constexpr bool has_pictures =
 
 const BuildFacts& build_facts() {
   // The definitions come from this folder's CMakeLists.txt.
-  static const BuildFacts facts{SHARDWISE_VERSION,
-                                SHARDWISE_COMMIT,
-                                SHARDWISE_COMPILER,
-                                SHARDWISE_CUDA_COMPILER,
-                                SHARDWISE_CUDA_ARCHITECTURES,
-                                SHARDWISE_BUILD_TYPE,
-                                SHARDWISE_SANITIZER,
-                                {{"cuda", has_cuda}, {"embree", has_embree}, {"io", has_io}, {"pictures", has_pictures}}};
+  static const BuildFacts facts{
+      SHARDWISE_VERSION,
+      SHARDWISE_COMMIT,
+      SHARDWISE_COMPILER,
+      SHARDWISE_CUDA_COMPILER,
+      SHARDWISE_CUDA_ARCHITECTURES,
+      SHARDWISE_BUILD_TYPE,
+      SHARDWISE_SANITIZER,
+      {{"cuda", has_cuda}, {"embree", has_embree}, {"io", has_io}, {"pictures", has_pictures}}};
   return facts;
 }
 
 std::string version_text() {
   const BuildFacts& facts = build_facts();
-  std::string text = fmt::format("shardwise {}\ncommit    {}\nbuild     {}, {}{}\n", facts.version, facts.commit,
-                                 facts.build_type, facts.compiler,
+  std::string text = fmt::format("shardwise {}\ncommit    {}\nbuild     {}, {}{}\n", facts.version,
+                                 facts.commit, facts.build_type, facts.compiler,
                                  facts.sanitizer.empty() ? "" : ", sanitizer " + facts.sanitizer);
-  if (has_cuda) text += fmt::format("cuda      {}, architectures {}\n", facts.cuda_compiler, facts.cuda_architectures);
+  if (has_cuda)
+    text += fmt::format("cuda      {}, architectures {}\n", facts.cuda_compiler, facts.cuda_architectures);
   text += "options  ";
   for (const auto& [part, built] : facts.parts) text += fmt::format(" {}={}", part, built ? "yes" : "no");
   return text + "\n";
