@@ -86,12 +86,8 @@ SW_HD inline std::uint32_t hit_children(const Bvh8Node& node, const NodeRay& ray
     const float far_x = __builtin_fmaf(static_cast<float>(far_plane[0][s]), step[0], far_base[0]);
     const float far_y = __builtin_fmaf(static_cast<float>(far_plane[1][s]), step[1], far_base[1]);
     const float far_z = __builtin_fmaf(static_cast<float>(far_plane[2][s]), step[2], far_base[2]);
-    const float near_xy = near_x > near_y ? near_x : near_y;
-    const float near_zt = near_z > t_min ? near_z : t_min;
-    const float near = near_xy > near_zt ? near_xy : near_zt;
-    const float far_xy = far_x < far_y ? far_x : far_y;
-    const float far_zt = far_z < t_max ? far_z : t_max;
-    const float far = far_xy < far_zt ? far_xy : far_zt;
+    const float near = greater(greater(near_x, near_y), greater(near_z, t_min));
+    const float far = lesser(lesser(far_x, far_y), lesser(far_z, t_max));
     mask |= near <= far ? ray.bit[s] : 0u;
   }
   return mask;
