@@ -29,8 +29,10 @@ part() {
   log=$(mktemp)
   echo
   echo "== $name: $*"
-  ( "$@" ) > >(tee "$log") 2>&1 || status=$?
-  wait $! 2>/dev/null || true
+  set +e
+  ( "$@" ) 2>&1 | tee "$log"
+  status=${PIPESTATUS[0]}
+  set -e
   local took=$((SECONDS - start))
   if [ "$status" -eq 0 ]; then
     record "$name" pass "$took" ""
