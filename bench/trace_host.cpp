@@ -90,24 +90,55 @@ std::vector<Ray> bouncing_rays(const TraceMesh& mesh, const SceneView& scene, st
   return rays;
 }
 
-/// One pass over the rays: how many hit.
+/// pass: traces the rays and says how many hit.
 struct Contender {
   std::string name;
-  std::function<std::size_t(const std::vector<Ray>&)> pass;
-  std::vector<double> ns = {};
+  std::function<std::size_t(std::span<const Ray>)> pass;
+  double min_ns = 0, median_ns = 0;  ///< sums over the blocks
   std::size_t hits = 0;
   std::uint64_t fallbacks = 0;
 };
 
 template <class Tracer>
-std::size_t count_hits(const Tracer& tracer, const std::vector<Ray>& rays) {
+std::size_t count_hits(const Tracer& tracer, std::span<const Ray> rays) {
   std::size_t hits = 0;
   for (const Ray& ray : rays) hits += tracer.closest(ray.o, ray.d, ray.t_min, ray.t_max).valid();
   return hits;
 }
 
 #if SHARDWISE_WITH_EMBREE
-std::size_t bare_loop(RTCScene scene, const std::vector<Ray>& rays) {
+/// Embree as its tutorials use it: one geometry, no filter.
+class BareScene {
+ public:
+  BareScene(const SceneView& view, RTCSceneFlags flags)
+      : device_(rtcNewDevice("threads=1")), scene_(rtcNewScene(device_)) {
+    rtcSetSceneFlags(scene_, flags);
+    rtcSetSceneBuildQuality(scene_, RTC_BUILD_QUALITY_HIGH);
+    RTCGeometry geometry = rtcNewGeometry(device_, RTC_GEOMETRY_TYPE_TRIANGLE);
+    const std::size_t count = view.triangle_count;
+    rtcSetSharedGeometryBuffer(geometry, RTC_BUFFER_TYPE_VERTEX, 0, RTC_FORMAT_FLOAT3, view.triangles, 0, 16,
+                               3 * count);
+    auto* indices = static_cast<std::uint32_t*>(
+        rtcSetNewGeometryBuffer(geometry, RTC_BUFFER_TYPE_INDEX, 0, RTC_FORMAT_UINT3, 12, count));
+    for (std::size_t i = 0; i < 3 * count; ++i) indices[i] = static_cast<std::uint32_t>(i);
+    rtcCommitGeometry(geometry);
+    rtcAttachGeometry(scene_, geometry);
+    rtcReleaseGeometry(geometry);
+    rtcCommitScene(scene_);
+  }
+  BareScene(const BareScene&) = delete;
+  ~BareScene() {
+    rtcReleaseScene(scene_);
+    rtcReleaseDevice(device_);
+  }
+  RTCScene native() const { return scene_; }
+
+ private:
+  RTCDevice device_;
+  RTCScene scene_;
+};
+
+std::size_t bare_loop(RTCScene scene, std::span<const Ray> rays) {
   std::size_t hits = 0;
   for (const Ray& ray : rays) {
     RTCRayHit rayhit;
@@ -215,33 +246,47 @@ std::vector<TraceRate> run_trace_host(const TraceMesh& mesh, std::size_t ray_cou
   std::vector<Contender> contenders;
 #if SHARDWISE_WITH_EMBREE
   const EmbreeScene embree(scene, 1);
+  const BareScene robust(scene, RTC_SCENE_FLAG_ROBUST), leaky(scene, RTC_SCENE_FLAG_NONE);
   std::uint64_t fallbacks = 0;
-  contenders.push_back(
-      {"embree, bare", [&](const auto& r) { return bare_loop(static_cast<RTCScene>(embree.native()), r); }});
+  contenders.push_back({"embree, bare", [&](const auto& r) { return bare_loop(robust.native(), r); }});
+  contenders.push_back({"embree, leaky", [&](const auto& r) { return bare_loop(leaky.native(), r); }});
   contenders.push_back({"embree, ranked", [&](const auto& r) {
                           return count_hits(EmbreeTracer{scene, &embree, &fallbacks}, r);
                         }});
 #endif
   contenders.push_back({"bvh8 body", [&](const auto& r) { return count_hits(BvhTracer{scene}, r); }});
-  for (int repeat = -1; repeat < repeats; ++repeat)  // the first one warms up
-    for (Contender& c : contenders) {
-#if SHARDWISE_WITH_EMBREE
-      fallbacks = 0;
-#endif
-      const Clock::time_point start = Clock::now();
-      c.hits = c.pass(rays);
-      if (repeat >= 0) c.ns.push_back(ns_since(start) / static_cast<double>(rays.size()));
-#if SHARDWISE_WITH_EMBREE
-      c.fallbacks = fallbacks;
-#endif
+  // Block by block, so that a neighbour's burst on this machine spoils a block and not a pass.
+  constexpr std::size_t block_rays = 8192;
+  for (std::size_t first = 0; first < rays.size(); first += block_rays) {
+    const std::span block =
+        std::span<const Ray>(rays).subspan(first, std::min(block_rays, rays.size() - first));
+    std::vector<std::vector<double>> times(contenders.size());
+    for (int repeat = -1; repeat < repeats; ++repeat)  // the first one warms up
+      for (std::size_t c = 0; c < contenders.size(); ++c) {
+        const Clock::time_point start = Clock::now();
+        const std::size_t hits = contenders[c].pass(block);
+        if (repeat >= 0) {
+          times[c].push_back(ns_since(start));
+        } else {
+          contenders[c].hits += hits;
+        }
+      }
+    for (std::size_t c = 0; c < contenders.size(); ++c) {
+      std::sort(times[c].begin(), times[c].end());
+      contenders[c].min_ns += times[c].front();
+      contenders[c].median_ns += times[c][times[c].size() / 2];
     }
+  }
+#if SHARDWISE_WITH_EMBREE
+  for (Contender& c : contenders)
+    if (c.name == "embree, ranked") c.fallbacks = fallbacks / static_cast<std::uint64_t>(repeats + 1);
+#endif
   std::vector<TraceRate> rates;
   fmt::print(out, "{:16} {:>10} {:>10} {:>10} {:>10} {:>10} {:>8} {:>10}\n", "tracer", "min ns", "median ns",
              "Mray/s max", "Mray/s med", "of first", "hits", "fallbacks");
   const auto n = static_cast<double>(rays.size());
-  for (Contender& c : contenders) {
-    std::sort(c.ns.begin(), c.ns.end());
-    rates.push_back({c.name, c.ns.front(), c.ns[c.ns.size() / 2], static_cast<double>(c.hits) / n,
+  for (const Contender& c : contenders) {
+    rates.push_back({c.name, c.min_ns / n, c.median_ns / n, static_cast<double>(c.hits) / n,
                      static_cast<double>(c.fallbacks) / n});
     const TraceRate& r = rates.back();
     fmt::print(out, "{:16} {:10.1f} {:10.1f} {:10.3f} {:10.3f} {:10.3f} {:8.4f} {:10.1e}\n", r.tracer,

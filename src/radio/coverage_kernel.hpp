@@ -137,7 +137,7 @@ SW_HD inline LaneCounters coverage_lane(const CoverageParams& params, const Trac
       cosine = -cosine;
     const PolarizedPair<float> r =
         params.slab_walls ? reflect_slab(material, cosine) : reflect_half_space(material, cosine);
-    const Vec3f reflected = normalized(direction + (2.0f * cosine) * normal);
+    const Vec3f reflected = to_unit(direction + (2.0f * cosine) * normal);
     const ComplexVec3 reflected_field = reflect_field(field, r, normal, direction, reflected);
     const float reflected_power = norm(reflected_field);
     if (!(reflected_power > 0)) break;

@@ -1,6 +1,7 @@
 // CUDA launches of the coverage lanes. The bodies are those of the host.
 
 #include <cub/device/device_radix_sort.cuh>
+#include <memory>
 
 #include "radio/coverage_launch.hpp"
 #include "radio/coverage_steps_kernel.hpp"
@@ -115,12 +116,24 @@ struct AddRuns {
 
 }  // namespace
 
-void launch_coverage_on_cuda(LaunchContext& context, const CoverageLaunch& launch) {
+void launch_coverage_on_cuda(LaunchContext& context, const CoverageLaunch& launch, std::atomic<std::int64_t>* lanes_done) {
   if (launch.lane_count == 0) return;
   if (launch.fields)
     launch_with_fields<true>(context, launch);
   else
     launch_with_fields<false>(context, launch);
+  if (!lanes_done) return;
+  struct Done {
+    std::atomic<std::int64_t>* counter;
+    std::int64_t lanes;
+  };
+  const auto add = [](void* data) {
+    const std::unique_ptr<Done> done(static_cast<Done*>(data));
+    done->counter->fetch_add(done->lanes, std::memory_order_relaxed);
+  };
+  auto done = std::make_unique<Done>(lanes_done, launch.lane_count);
+  SW_CUDA(cudaLaunchHostFunc(static_cast<cudaStream_t>(context.native_stream()), add, done.get()));
+  done.release();  // `add` owns it now
 }
 
 std::uint64_t staging_scratch_bytes(std::int64_t slots) {

@@ -25,7 +25,7 @@ struct StagingView {
   FieldSample* fields = nullptr;
   std::uint32_t* keys = nullptr;    ///< CUDA: [2 x slots]
   std::uint32_t* order = nullptr;   ///< CUDA: [2 x slots]
-  void* scratch = nullptr;          ///< CUDA: of the sort
+  char* scratch = nullptr;          ///< CUDA: of the sort
   std::uint64_t scratch_bytes = 0;
 };
 
@@ -52,7 +52,8 @@ void launch_coverage_on_host(LaunchContext& context, const CoverageLaunch& launc
 void add_staged_on_host(const CoverageLaunch& launch);
 
 #if SHARDWISE_WITH_CUDA
-void launch_coverage_on_cuda(LaunchContext& context, const CoverageLaunch& launch);
+/// Adds to `lanes_done` when the lanes are through.
+void launch_coverage_on_cuda(LaunchContext& context, const CoverageLaunch& launch, std::atomic<std::int64_t>* lanes_done);
 void add_staged_on_cuda(LaunchContext& context, const CoverageLaunch& launch);
 /// Scratch bytes that the sort of `slots` keys needs.
 std::uint64_t staging_scratch_bytes(std::int64_t slots);

@@ -24,11 +24,16 @@ SW_HD inline float difference_of_products(float a, float b, float c, float d) {
   return std::fma(a, b, -cd) + std::fma(-c, d, cd);
 }
 
+/// v / |v| by one division; |v| is far from zero.
+SW_HD inline Vec3f to_unit(Vec3f v) {
+  return v * (1.0f / std::sqrt(dot(v, v)));
+}
+
 /// The unit normal edge1 x edge2 of a triangle of positive area.
 SW_HD inline Vec3f triangle_normal(Vec3f edge1, Vec3f edge2) {
-  return normalized(Vec3f{difference_of_products(edge1.y, edge2.z, edge1.z, edge2.y),
-                          difference_of_products(edge1.z, edge2.x, edge1.x, edge2.z),
-                          difference_of_products(edge1.x, edge2.y, edge1.y, edge2.x)});
+  return to_unit(Vec3f{difference_of_products(edge1.y, edge2.z, edge1.z, edge2.y),
+                       difference_of_products(edge1.z, edge2.x, edge1.x, edge2.z),
+                       difference_of_products(edge1.x, edge2.y, edge1.y, edge2.x)});
 }
 
 /// E -> r_TE (E.s) s + r_TM (E.p_in) p_out with s = n x k / |n x k|, p_in = s x k, p_out = s x k'. `normal`

@@ -32,14 +32,30 @@ SW_HD inline bool is_finite(Complex<T> a) {
   return shardwise::is_finite(a.re) && shardwise::is_finite(a.im);
 }
 
+/// sqrt_decaying() without scaling: |a| lies between 1e-15 and 1e18 (or is 0), because permittivities do.
+template <class T>
+SW_HD inline Complex<T> medium_root(Complex<T> a) {
+  const T m = std::sqrt(norm(a));
+  const T size = a.re < T(0) ? -a.re : a.re, loss = a.im < T(0) ? -a.im : a.im;
+  const T large = std::sqrt(T(0.5) * (m + size));
+  const T small = large > T(0) ? T(0.5) * loss / large : T(0);
+  return a.re < T(0) ? Complex<T>{small, -large} : Complex<T>{large, -small};
+}
+
+/// Both quotients as (p - rho) conj(p + rho) / |p + rho|^2: one real division each, an absolute error of a
+/// few ulp.
 template <class T>
 SW_HD inline PolarizedPair<T> half_space(Complex<T> contrast, Complex<T> eta, T mu_r, T cosine,
                                          Complex<T>* root) {
-  const Complex<T> rho = sqrt_decaying(Complex<T>{contrast.re + cosine * cosine, contrast.im});
+  const Complex<T> rho = medium_root(Complex<T>{contrast.re + cosine * cosine, contrast.im});
+  const T rho2 = norm(rho);
   const T te = mu_r * cosine;
-  const Complex<T> tm = eta * cosine;
+  const T te_inverse = T(1) / ((te + rho.re) * (te + rho.re) + rho.im * rho.im);
+  const Complex<T> tm = cosine * eta;
+  const T tm_inverse = T(1) / norm(tm + rho);
   *root = rho;
-  return {Complex<T>{te - rho.re, -rho.im} / Complex<T>{te + rho.re, rho.im}, (tm - rho) / (tm + rho)};
+  return {{(te * te - rho2) * te_inverse, T(-2) * te * rho.im * te_inverse},
+          {(norm(tm) - rho2) * tm_inverse, T(2) * (tm.im * rho.re - tm.re * rho.im) * tm_inverse}};
 }
 
 SW_HD inline float clamp_cosine(float cosine) {

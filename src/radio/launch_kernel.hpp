@@ -84,8 +84,7 @@ SW_HD inline Vec3f transverse_field(Vec3f p, Vec3f k) {
   const Vec3f projected = p - dot(p, k) * k;
   const float squared = dot(projected, projected);
   if (!(squared > 1e-12f)) return any_transverse(k);
-  const float norm = std::sqrt(squared);
-  return {projected.x / norm, projected.y / norm, projected.z / norm};
+  return projected * (1.0f / std::sqrt(squared));
 }
 
 /// False: the row is inactive, masked, or its input means nothing (not finite, zero direction, tmax NaN or <=

@@ -37,8 +37,8 @@ SurfaceMaterial make_surface_material(double eta_r, double sigma, double mu_r, d
   material.gain = static_cast<float>(gain);
   const double eta_im = -sigma / (2.0 * std::numbers::pi * frequency_hz * vacuum_permittivity);
   if (!(std::fabs(eta_im) < conductor_eta) || !(eta_r < conductor_eta) || !(mu_r < conductor_eta)) {
-    require(eta_r < conductor_eta, "eta_r", eta_r, "below 1e30");
-    require(mu_r < conductor_eta, "mu_r", mu_r, "below 1e30");
+    require(eta_r < conductor_eta, "eta_r", eta_r, "below 1e18");
+    require(mu_r < conductor_eta, "mu_r", mu_r, "below 1e18");
     material.flags |= SurfaceMaterial::conductor;
     return material;
   }
@@ -49,8 +49,8 @@ SurfaceMaterial make_surface_material(double eta_r, double sigma, double mu_r, d
   material.contrast_im_wide = mu_r * eta_im;
   material.contrast_re = static_cast<float>(material.contrast_re_wide);
   material.contrast_im = static_cast<float>(material.contrast_im_wide);
-  require(std::isfinite(material.contrast_re) && std::isfinite(material.contrast_im), "mu_r x eta",
-          mu_r * std::hypot(eta_r, eta_im), "below 3e38");
+  require(mu_r * std::hypot(eta_r, eta_im) < conductor_eta, "mu_r x eta", mu_r * std::hypot(eta_r, eta_im),
+          "below 1e18");
   material.thickness = thickness_m * frequency_hz / speed_of_light;
   return material;
 }

@@ -4,6 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <set>
 
 namespace shardwise {
 
@@ -45,48 +46,54 @@ double covered(std::vector<Interval> intervals) {
 }  // namespace
 
 std::vector<TimelineSummary> Timeline::summary() const {
-  const std::vector<TimelineRecord> all = records();
-  std::map<std::string, std::vector<const TimelineRecord*>> by_device;
+  std::set<std::string> names;
+  for (const TimelineRecord& record : records()) names.insert(record.device);
+  std::vector<TimelineSummary> result;
+  for (const std::string& name : names) result.push_back(summary_of(name, 0));
+  return result;
+}
+
+double Timeline::latest() const {
+  double end = 0;
+  for (const TimelineRecord& record : records()) end = std::max(end, record.end_s);
+  return end;
+}
+
+TimelineSummary Timeline::summary_of(const std::string& device, double since_s) const {
+  TimelineSummary summary;
+  summary.device = device;
+  std::vector<TimelineRecord> own;
   double begin = 0, end = 0;
   bool first = true;
-  for (const TimelineRecord& record : all) {
-    by_device[record.device].push_back(&record);
+  for (const TimelineRecord& record : records()) {
+    if (record.begin_s < since_s) continue;
     begin = first ? record.begin_s : std::min(begin, record.begin_s);
     end = first ? record.end_s : std::max(end, record.end_s);
     first = false;
+    if (record.device == device) own.push_back(record);
   }
+  std::sort(own.begin(), own.end(), [](const auto& a, const auto& b) { return a.begin_s < b.begin_s; });
 
-  std::vector<TimelineSummary> result;
-  for (auto& [device, records] : by_device) {
-    TimelineSummary summary;
-    summary.device = device;
-    std::vector<Interval> launches, everything;
-    for (const TimelineRecord* record : records) {
-      everything.emplace_back(record->begin_s, record->end_s);
-      if (record->kind == OperationKind::launch || record->kind == OperationKind::host)
-        launches.push_back(everything.back());
-      if (record->kind == OperationKind::copy) summary.bytes_copied += record->bytes;
-    }
-    summary.busy_s = covered(launches);
-    const double active = covered(everything);
-    summary.transferring_s = active - summary.busy_s;
-    summary.idle_s = (end - begin) - active;
-
-    // A gap before an operation is charged to the event that its stream waited for.
-    std::sort(records.begin(), records.end(),
-              [](const auto* a, const auto* b) { return a->begin_s < b->begin_s; });
-    std::map<std::string, double> gaps;
-    double reached = begin;
-    for (const TimelineRecord* record : records) {
-      if (record->begin_s > reached && !record->waited_for.empty()) gaps[record->waited_for] += record->begin_s - reached;
-      reached = std::max(reached, record->end_s);
-    }
-    double longest = 0;
-    for (const auto& [name, seconds] : gaps)
-      if (seconds > longest) longest = seconds, summary.idle_waited_for = name;
-    result.push_back(summary);
+  std::vector<Interval> launches, everything;
+  std::map<std::string, double> gaps;  // before an operation, charged to the event that its stream waited for
+  double reached = begin;
+  for (const TimelineRecord& record : own) {
+    everything.emplace_back(record.begin_s, record.end_s);
+    if (record.kind == OperationKind::copy)
+      (record.stream == "in" ? summary.bytes_in : summary.bytes_out) += record.bytes;
+    else
+      launches.push_back(everything.back());
+    if (record.begin_s > reached && !record.waited_for.empty()) gaps[record.waited_for] += record.begin_s - reached;
+    reached = std::max(reached, record.end_s);
   }
-  return result;
+  summary.busy_s = covered(launches);
+  const double active = covered(everything);
+  summary.transferring_s = active - summary.busy_s;
+  summary.idle_s = (end - begin) - active;
+  double longest = 0;
+  for (const auto& [name, seconds] : gaps)
+    if (seconds > longest) longest = seconds, summary.idle_waited_for = name;
+  return summary;
 }
 
 void Timeline::write_chrome_trace(std::ostream& out) const {

@@ -15,6 +15,7 @@
 
 #include "scene/scene_view.hpp"
 #include "scene/triangle_kernel.hpp"
+#include "shardwise/numeric/bits.hpp"
 
 namespace shardwise {
 
@@ -34,16 +35,6 @@ SW_HD inline std::uint32_t count_bits(std::uint32_t mask) {
   return static_cast<std::uint32_t>(__popc(mask));
 #else
   return static_cast<std::uint32_t>(std::popcount(mask));
-#endif
-}
-
-/// 2^e for -126 <= e <= 127.
-SW_HD inline float power_of_two(int e) {
-  const auto bits = static_cast<std::uint32_t>(e + 127) << 23;
-#if defined(__CUDA_ARCH__)
-  return __uint_as_float(bits);
-#else
-  return std::bit_cast<float>(bits);
 #endif
 }
 
@@ -80,7 +71,7 @@ SW_HD inline std::uint32_t hit_children(const Bvh8Node& node, const NodeRay& ray
   const std::uint8_t* near_plane[3];
   const std::uint8_t* far_plane[3];
   for (int axis = 0; axis < 3; ++axis) {
-    step[axis] = power_of_two(node.exponent[axis]) * ray.inv[axis];
+    step[axis] = power_of_two_f(node.exponent[axis]) * ray.inv[axis];
     near_base[axis] = (node.origin[axis] - ray.near_origin[axis]) * ray.inv[axis];
     far_base[axis] = (node.origin[axis] - ray.far_origin[axis]) * ray.inv[axis];
     const bool down = (ray.octant >> axis) & 1;
@@ -95,12 +86,8 @@ SW_HD inline std::uint32_t hit_children(const Bvh8Node& node, const NodeRay& ray
     const float far_x = __builtin_fmaf(static_cast<float>(far_plane[0][s]), step[0], far_base[0]);
     const float far_y = __builtin_fmaf(static_cast<float>(far_plane[1][s]), step[1], far_base[1]);
     const float far_z = __builtin_fmaf(static_cast<float>(far_plane[2][s]), step[2], far_base[2]);
-    const float near_xy = near_x > near_y ? near_x : near_y;
-    const float near_zt = near_z > t_min ? near_z : t_min;
-    const float near = near_xy > near_zt ? near_xy : near_zt;
-    const float far_xy = far_x < far_y ? far_x : far_y;
-    const float far_zt = far_z < t_max ? far_z : t_max;
-    const float far = far_xy < far_zt ? far_xy : far_zt;
+    const float near = greater(greater(near_x, near_y), greater(near_z, t_min));
+    const float far = lesser(lesser(far_x, far_y), lesser(far_z, t_max));
     mask |= near <= far ? ray.bit[s] : 0u;
   }
   return mask;

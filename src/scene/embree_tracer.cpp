@@ -15,13 +15,63 @@ namespace shardwise {
 
 #if RTC_VERSION_MAJOR >= 4
 using QueryContext = RTCRayQueryContext;
-constexpr RTCSceneFlags filter_flag = RTC_SCENE_FLAG_FILTER_FUNCTION_IN_ARGUMENTS;
 #else
 using QueryContext = RTCIntersectContext;
-constexpr RTCSceneFlags filter_flag = RTC_SCENE_FLAG_CONTEXT_FILTER_FUNCTION;
 #endif
 
-// ---- scene
+namespace {
+
+/// What the filter sees of one query. It only notes candidates and shrinks the ray to the nearest one plus a
+/// margin, so that every near tie is proposed whatever the shape of Embree's tree; ranking comes after the
+/// traversal, when few candidates are left.
+struct CandidateQuery {
+  QueryContext context;  // first: Embree hands it back to the filter
+  const BvhTriangle* triangles;
+  float margin;     // in t: how far Embree's t and ours may differ
+  float sure_from;  // candidates nearer than this may lie before t_min and must not shrink the ray
+  float limit;      // the ray's end: least inflated t so far
+  int count;
+  bool overflow;
+  static constexpr int capacity = 16;
+  std::uint32_t record[capacity];
+  float t[capacity];
+
+  static float inflate(float t, float margin) { return t * (1.0f + 0x1p-17f) + margin; }
+
+  void drop_far() {
+    int kept = 0;
+    for (int i = 0; i < count; ++i)
+      if (t[i] <= limit) record[kept] = record[i], t[kept++] = t[i];
+    count = kept;
+  }
+
+  void add(std::uint32_t candidate, float at) {
+    if (at >= sure_from) {
+      const float end = inflate(at, margin);
+      limit = end < limit ? end : limit;
+    }
+    if (count == capacity) drop_far();
+    if (count == capacity) {
+      overflow = true;
+      return;
+    }
+    record[count] = candidate;
+    t[count++] = at;
+  }
+};
+
+void note_candidate(const RTCFilterFunctionNArguments* args) {
+  auto& query = *reinterpret_cast<CandidateQuery*>(args->context);
+  // N is 1 for rtcIntersect1, and valid stays set: Embree keeps the candidate and the end that we give the
+  // ray.
+  auto& ray = *reinterpret_cast<RTCRay*>(args->ray);
+  const unsigned record = RTCHitN_primID(args->hit, 1, 0);
+  __builtin_prefetch(query.triangles + record);
+  query.add(record, ray.tfar);
+  ray.tfar = query.limit;
+}
+
+}  // namespace
 
 struct EmbreeScene::State {
   RTCDevice device = nullptr;
@@ -76,9 +126,10 @@ EmbreeScene::EmbreeScene(const SceneView& scene, int threads) : state_(std::make
       },
       &s);
   s.scene = rtcNewScene(s.device);
-  rtcSetSceneFlags(s.scene, static_cast<RTCSceneFlags>(RTC_SCENE_FLAG_ROBUST | filter_flag));
+  rtcSetSceneFlags(s.scene, RTC_SCENE_FLAG_ROBUST);
   rtcSetSceneBuildQuality(s.scene, RTC_BUILD_QUALITY_HIGH);
   s.geometry = rtcNewGeometry(s.device, RTC_GEOMETRY_TYPE_TRIANGLE);
+  rtcSetGeometryIntersectFilterFunction(s.geometry, note_candidate);
   rtcAttachGeometryByID(s.scene, s.geometry, 0);
   s.check("creating a scene");
   s.set_triangles(scene);
@@ -98,59 +149,6 @@ void* EmbreeScene::native() const {
   return state_->scene;
 }
 
-// ---- rays
-
-namespace {
-
-/// What the filter sees of one query. It only notes candidates and shrinks the ray to the nearest one plus a
-/// margin, so that every near tie is proposed whatever the shape of Embree's tree; ranking comes after the
-/// traversal, when few candidates are left.
-struct CandidateQuery {
-  QueryContext context;  // first: Embree hands it back to the filter
-  float margin;          // in t: how far Embree's t and ours may differ
-  float sure_from;       // candidates nearer than this may lie before t_min and must not shrink the ray
-  float limit;           // the ray's end: least inflated t so far
-  int count;
-  bool overflow;
-  static constexpr int capacity = 16;
-  std::uint32_t record[capacity];
-  float t[capacity];
-
-  static float inflate(float t, float margin) { return t * (1.0f + 0x1p-17f) + margin; }
-
-  void drop_far() {
-    int kept = 0;
-    for (int i = 0; i < count; ++i)
-      if (t[i] <= limit) record[kept] = record[i], t[kept++] = t[i];
-    count = kept;
-  }
-
-  void add(std::uint32_t candidate, float at) {
-    if (at >= sure_from) {
-      const float end = inflate(at, margin);
-      limit = end < limit ? end : limit;
-    }
-    if (count == capacity) drop_far();
-    if (count == capacity) {
-      overflow = true;
-      return;
-    }
-    record[count] = candidate;
-    t[count++] = at;
-  }
-};
-
-void note_candidate(const RTCFilterFunctionNArguments* args) {
-  auto& query = *reinterpret_cast<CandidateQuery*>(args->context);
-  // N is 1 for rtcIntersect1; valid stays set, so Embree keeps the candidate and the end that we give the
-  // ray.
-  auto& ray = *reinterpret_cast<RTCRay*>(args->ray);
-  query.add(RTCHitN_primID(args->hit, 1, 0), ray.tfar);
-  ray.tfar = query.limit;
-}
-
-}  // namespace
-
 Hit EmbreeTracer::closest(Vec3f o, Vec3f d, float t_min, float t_max) const {
   Hit best{__builtin_inff(), 0.0f, 0.0f, ~0u, ~0u};
   RayData ray;
@@ -162,6 +160,7 @@ Hit EmbreeTracer::closest(Vec3f o, Vec3f d, float t_min, float t_max) const {
   if (!(t_min >= 0.0f)) return let_the_bvh_decide();  // Embree knows no t before the origin
 
   CandidateQuery query;
+  query.triangles = scene.triangles;
   query.margin = 2.0f * ray.pad * (ray.sz < 0 ? -ray.sz : ray.sz);
   query.sure_from = CandidateQuery::inflate(t_min, query.margin);
   query.limit = CandidateQuery::inflate(t_max, query.margin);
@@ -177,13 +176,10 @@ Hit EmbreeTracer::closest(Vec3f o, Vec3f d, float t_min, float t_max) const {
   rtcInitRayQueryContext(&query.context);
   RTCIntersectArguments arguments;
   rtcInitIntersectArguments(&arguments);
-  arguments.flags = RTC_RAY_QUERY_FLAG_INVOKE_ARGUMENT_FILTER;
   arguments.context = &query.context;
-  arguments.filter = note_candidate;
   rtcIntersect1(native, &rayhit, &arguments);
 #else
   rtcInitIntersectContext(&query.context);
-  query.context.filter = note_candidate;
   rtcIntersect1(native, &query.context, &rayhit);
 #endif
   if (query.overflow) return let_the_bvh_decide();

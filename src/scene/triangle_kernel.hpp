@@ -50,6 +50,7 @@ struct RayData {
   float sx, sy, sz;      ///< shear of the edge functions
   Vec3f inv;             ///< 1 / d, bounded to 2^32 / |d|_inf with d's sign
   float pad;             ///< metres, see above
+  Vec3f o_up, o_down;    ///< o + pad and o - pad
   std::uint32_t octant;  ///< bit a: d goes down axis a
 
   /// False, and nothing else to rely on, for a ray that hits nothing by contract: a non-finite component, or
@@ -72,6 +73,8 @@ struct RayData {
     inv = {1.0f / bounded(d.x, least), 1.0f / bounded(d.y, least), 1.0f / bounded(d.z, least)};
     octant = (inv.x < 0 ? 1u : 0u) | (inv.y < 0 ? 2u : 0u) | (inv.z < 0 ? 4u : 0u);
     pad = 9.53674316e-7f * (max_coordinate + max_abs(o)) + 8.67361738e-19f;
+    o_up = {o.x + pad, o.y + pad, o.z + pad};
+    o_down = {o.x - pad, o.y - pad, o.z - pad};
     return true;
   }
 
@@ -89,22 +92,26 @@ struct TriangleHit {
   float u, v;  ///< weights of corners 1 and 2
 };
 
-/// The reference interval [near, far] of a triangle's bounds, see above.
-SW_HD inline void reference_interval(const RayData& ray, Vec3f a, Vec3f b, Vec3f c, float& near, float& far) {
-  near = -3.40282347e38f;
-  far = 3.40282347e38f;
-  for (int axis = 0; axis < 3; ++axis) {
-    const float p = component(a, axis), q = component(b, axis), r = component(c, axis);
-    const float pq_low = p < q ? p : q, pq_high = p < q ? q : p;
-    const float low = pq_low < r ? pq_low : r, high = pq_high < r ? r : pq_high;
-    const float inv = component(ray.inv, axis), o = component(ray.o, axis);
-    const bool down = inv < 0;
-    const float pad = down ? -ray.pad : ray.pad;
-    const float n = ((down ? high : low) - (o + pad)) * inv;
-    const float f = ((down ? low : high) - (o - pad)) * inv;
-    near = n > near ? n : near;
-    far = f < far ? f : far;
-  }
+/// Branch-free on both platforms, unlike fmin; the second operand where one is NaN.
+SW_HD inline float lesser(float a, float b) {
+  return a < b ? a : b;
+}
+SW_HD inline float greater(float a, float b) {
+  return a > b ? a : b;
+}
+
+/// The reference interval [near, far] of a triangle's bounds, see above. The bound that is near is the one
+/// with the lesser t: the pads spread the two bounds apart, and rounding is monotone.
+SW_HD inline void reference_interval(const RayData& ray, const Vec3f& a, const Vec3f& b, const Vec3f& c,
+                                     float& near, float& far) {
+  const float x0 = (lesser(lesser(a.x, b.x), c.x) - ray.o_up.x) * ray.inv.x;
+  const float x1 = (greater(greater(a.x, b.x), c.x) - ray.o_down.x) * ray.inv.x;
+  const float y0 = (lesser(lesser(a.y, b.y), c.y) - ray.o_up.y) * ray.inv.y;
+  const float y1 = (greater(greater(a.y, b.y), c.y) - ray.o_down.y) * ray.inv.y;
+  const float z0 = (lesser(lesser(a.z, b.z), c.z) - ray.o_up.z) * ray.inv.z;
+  const float z1 = (greater(greater(a.z, b.z), c.z) - ray.o_down.z) * ray.inv.z;
+  near = greater(greater(lesser(x0, x1), lesser(y0, y1)), lesser(z0, z1));
+  far = lesser(lesser(greater(x0, x1), greater(y0, y1)), greater(z0, z1));
 }
 
 /// True, with hit filled, if the ray meets the triangle at t_min <= t <= t_max (closed; the caller keeps
@@ -129,14 +136,14 @@ SW_HD inline bool intersect_triangle(const RayData& ray, const Vec3f& v0, const 
     v = static_cast<float>(static_cast<double>(ax) * cy - static_cast<double>(ay) * cx);
     w = static_cast<float>(static_cast<double>(bx) * ay - static_cast<double>(by) * ax);
   }
-  if ((u < 0.0f || v < 0.0f || w < 0.0f) && (u > 0.0f || v > 0.0f || w > 0.0f)) return false;
+  if (lesser(lesser(u, v), w) < 0.0f && greater(greater(u, v), w) > 0.0f) return false;
   const float det = u + v + w;
   if (det == 0.0f) return false;
   float t = (u * (ray.sz * az) + v * (ray.sz * bz) + w * (ray.sz * cz)) / det;
   float near, far;
   reference_interval(ray, v0, v1, v2, near, far);
   if (near > far) return false;
-  t = t < near ? near : t > far ? far : t;
+  t = lesser(far, greater(near, t));  // a NaN stays one, and fails below
   if (!(t >= t_min && t <= t_max)) return false;
   hit = {t, v / det, w / det};
   return true;

@@ -27,7 +27,7 @@ struct TimelineSummary {
   double busy_s = 0;          ///< at least one launch running
   double transferring_s = 0;  ///< no launch, at least one copy running
   double idle_s = 0;
-  std::uint64_t bytes_copied = 0;
+  std::uint64_t bytes_in = 0, bytes_out = 0;  ///< copied by its "in" streams, and by its others
   std::string idle_waited_for;  ///< the operation that most of the idle time waited for
 };
 
@@ -44,6 +44,10 @@ class Timeline {
 
   std::vector<TimelineRecord> records() const;
   std::vector<TimelineSummary> summary() const;
+  /// Of one device, from the moment `since_s` on; the end is the last record of any device.
+  TimelineSummary summary_of(const std::string& device, double since_s) const;
+  /// The end of the last record, or 0: what comes next begins here or later, in real as in virtual time.
+  double latest() const;
   /// Chrome trace event format, for chrome://tracing and Perfetto.
   void write_chrome_trace(std::ostream& out) const;
 

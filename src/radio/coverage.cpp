@@ -1,0 +1,510 @@
+#include "shardwise/radio/coverage.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <tuple>
+
+#include "radio/coverage_plan.hpp"
+#include "runtime/for_each.hpp"
+#include "runtime/packed_memory.hpp"
+#include "scene/replica.hpp"
+#include "shardwise/runtime/copy.hpp"
+#include "shardwise/runtime/error.hpp"
+
+namespace shardwise {
+
+std::atomic<int> corrupt_coverage_on_device{-1};
+
+namespace {
+
+/// What all launches of a device read.
+struct Tables {
+  PackedMemory memory;
+  PackedArray<SurfaceMaterial> materials;
+  PackedArray<LaunchTransmitter> transmitters;
+  PackedArray<LaunchRotation> rotations;
+  PackedArray<Vec3f> source, polarization;  ///< of all of the caller's rays, where they share one
+};
+
+/// Device memory for one chunk of the caller's rays.
+struct RowSet {
+  PackedMemory memory;
+  PackedArray<Vec3f> origins, directions, sources, polarizations;
+  PackedArray<float> tmax;
+  PackedArray<std::uint8_t> active;
+};
+
+/// Device memory for the contributions of one chunk, Accumulation::ordered.
+struct StagingSet {
+  PackedMemory memory;
+  PackedArray<StagedSlot> slots;
+  PackedArray<FieldSample> fields;
+  PackedArray<std::uint32_t> keys, order;
+  PackedArray<char> scratch;
+};
+
+/// What one device holds during a call.
+struct DeviceState {
+  int device = 0;
+  Window window;
+  ChunkPlan chunks;
+  std::int64_t first_pass = 0, pass_count = 0;
+  Memory cells, fields;
+  Buffer<CoverageCounters> counters;
+  Tables tables;
+  std::deque<RowSet> rows;
+  StagingSet staging;
+  CoverageCounters counted{};
+};
+
+/// Everything a call owns between its launch and wait().
+struct CoverageCall {
+  CoverageCall(Scene& s, CoveragePlan p) : scene(s), plan(std::move(p)) {}
+
+  Scene& scene;
+  CoveragePlan plan;
+  std::deque<DeviceState> states;  ///< the master first, also without lanes
+  Memory staging, staging_fields;  ///< on the master: one pass of another device
+  Buffer<double> gain, standard_error, field;
+  Buffer<std::int64_t> crossings;
+  CoverageResult result;
+  std::atomic<std::int64_t> lanes_done{0};
+  bool recorded_before = false;  ///< the timeline was on before this call
+  double begin_s = 0;            ///< on the timeline
+  Run run;
+
+  void allocate();
+  Graph build();
+  CoverageResult finish();
+
+ private:
+  void allocate_tables(Stream& stream, Tables& tables) const;
+  void allocate_rows(Stream& stream, std::uint64_t lanes, RowSet& rows) const;
+  void allocate_staging(Stream& stream, std::uint64_t slots, StagingSet& set) const;
+  template <class T>
+  void upload(Graph& graph, int device, const PackedMemory& memory, const PackedArray<T>& array, const T* source,
+              std::uint64_t count, const char* name);
+  CoverageLaunch launch_of(const DeviceState& state) const;
+  void fill_report();
+  void add_lanes(Graph& graph, DeviceState& state);
+  void add_merge(Graph& graph, DeviceState& state);
+  void add_finish(Graph& graph);
+  LaunchRows upload_rows(Graph& graph, const DeviceState& state, const RowSet& rows, Window chunk);
+  std::uint64_t pass_cell_bytes() const { return static_cast<std::uint64_t>(plan.cell_count()) * plan.cell_bytes(); }
+  std::uint64_t pass_field_bytes() const { return static_cast<std::uint64_t>(plan.cell_count()) * plan.field_bytes(); }
+  bool is_exact() const { return plan.request.accumulation == Accumulation::exact; }
+};
+
+Access touch(const Memory& memory, AccessMode mode) { return memory.access(mode); }
+
+// ---- memory ------------------------------------------------------------------------------------------------------
+
+void CoverageCall::allocate() {
+  const CoverageRequest& r = plan.request;
+  const DeviceSet& devices = scene.devices();
+  states.emplace_back();
+  for (const LaneShard& shard : plan.lanes.shards) {
+    if (shard.device != 0) states.emplace_back();
+    DeviceState& state = states.back();
+    state.device = shard.device;
+    state.window = shard.window;
+    state.chunks = shard.plan;
+  }
+  for (DeviceState& state : states) {
+    Device& device = devices[state.device];
+    device.memory(MemoryUse::work).reset_peak();
+    Stream& stream = scene.executor().stream(state.device, StreamRole::compute);
+    std::tie(state.first_pass, state.pass_count) = plan.passes_of(state.window);
+    if (state.device == 0) state.first_pass = 0, state.pass_count = r.passes;
+    const auto passes = static_cast<std::uint64_t>(state.pass_count);
+    state.cells = Memory(stream, passes * pass_cell_bytes(), "map");
+    state.fields = Memory(stream, passes * pass_field_bytes(), "field map");
+    state.counters = Buffer<CoverageCounters>(stream, 1, "counters");
+    if (state.window.empty()) continue;
+    allocate_tables(stream, state.tables);
+    const auto lanes = static_cast<std::uint64_t>(state.chunks.chunk_rows);
+    if (r.rows)
+      for (std::int64_t i = 0; i < std::min<std::int64_t>(2, state.chunks.chunk_count); ++i)
+        allocate_rows(stream, lanes, state.rows.emplace_back());
+    if (r.accumulation == Accumulation::ordered)
+      allocate_staging(stream, lanes * static_cast<std::uint64_t>(r.bounces + 1), state.staging);
+  }
+  Stream& master = scene.executor().stream(0, StreamRole::compute);
+  const auto cells = static_cast<std::uint64_t>(plan.cell_count());
+  if (states.size() > 1) {
+    staging = Memory(master, pass_cell_bytes(), "incoming map");
+    staging_fields = Memory(master, pass_field_bytes(), "incoming field map");
+  }
+  gain = Buffer<double>(master, cells, "gain");
+  crossings = Buffer<std::int64_t>(master, cells, "crossings");
+  if (plan.with_standard_error) standard_error = Buffer<double>(master, cells, "standard error");
+  if (r.field) field = Buffer<double>(master, cells * 6, "field");
+}
+
+void CoverageCall::allocate_tables(Stream& stream, Tables& tables) const {
+  const CoverageRequest& r = plan.request;
+  tables.materials = tables.memory.add<SurfaceMaterial>(plan.materials.size());
+  tables.transmitters = tables.memory.add<LaunchTransmitter>(r.transmitters.size());
+  tables.rotations = tables.memory.add<LaunchRotation>(r.rotations.size());
+  if (r.rows) {
+    tables.source = tables.memory.add<Vec3f>(r.rows->transmitters.size() == 1 ? 1 : 0);
+    tables.polarization = tables.memory.add<Vec3f>(r.rows->polarizations.size() == 1 ? 1 : 0);
+  }
+  tables.memory.allocate(stream, "tables");
+}
+
+void CoverageCall::allocate_rows(Stream& stream, std::uint64_t lanes, RowSet& rows) const {
+  const RayRows& source = *plan.request.rows;
+  rows.origins = rows.memory.add<Vec3f>(lanes);
+  rows.directions = rows.memory.add<Vec3f>(lanes);
+  rows.tmax = rows.memory.add<float>(source.tmax.empty() ? 0 : lanes);
+  rows.active = rows.memory.add<std::uint8_t>(source.active.empty() ? 0 : lanes);
+  rows.sources = rows.memory.add<Vec3f>(source.transmitters.size() > 1 ? lanes : 0);
+  rows.polarizations = rows.memory.add<Vec3f>(source.polarizations.size() > 1 ? lanes : 0);
+  rows.memory.allocate(stream, "rays");
+}
+
+void CoverageCall::allocate_staging(Stream& stream, std::uint64_t slots, StagingSet& set) const {
+  set.slots = set.memory.add<StagedSlot>(slots);
+  set.fields = set.memory.add<FieldSample>(plan.request.field ? slots : 0);
+#if SHARDWISE_WITH_CUDA
+  if (stream.device().kind() == PlatformKind::cuda) {
+    set.keys = set.memory.add<std::uint32_t>(2 * slots);
+    set.order = set.memory.add<std::uint32_t>(2 * slots);
+    set.scratch = set.memory.add<char>(staging_scratch_bytes(static_cast<std::int64_t>(slots)));
+  }
+#endif
+  set.memory.allocate(stream, "staged contributions");
+}
+
+// ---- graph -------------------------------------------------------------------------------------------------------
+
+template <class T>
+void CoverageCall::upload(Graph& graph, int device, const PackedMemory& memory, const PackedArray<T>& array, const T* source,
+                          std::uint64_t count, const char* name) {
+  if (array.count == 0 || count == 0) return;
+  graph.add(device, StreamRole::copy_in,
+            copy_operation(name, memory.data(array), source, count * sizeof(T), {memory.access(AccessMode::write, array)}));
+}
+
+LaunchRows CoverageCall::upload_rows(Graph& graph, const DeviceState& state, const RowSet& set, Window chunk) {
+  const RayRows& source = *plan.request.rows;
+  const auto begin = static_cast<std::size_t>(chunk.begin);
+  const auto count = static_cast<std::uint64_t>(chunk.count);
+  const auto send = [&](const auto& array, const auto& rows, const char* name) {
+    if (array.count > 0) upload(graph, state.device, set.memory, array, rows.data() + begin, count, name);
+  };
+  send(set.origins, source.origins, "origins");
+  send(set.directions, source.directions, "directions");
+  send(set.tmax, source.tmax, "tmax");
+  send(set.active, source.active, "active");
+  send(set.sources, source.transmitters, "transmitters");
+  send(set.polarizations, source.polarizations, "polarizations");
+
+  const Tables& tables = state.tables;
+  LaunchRows view;
+  view.first_row = static_cast<std::uint64_t>(chunk.begin);
+  view.origin = set.memory.data(set.origins);
+  view.direction = set.memory.data(set.directions);
+  view.tmax = set.memory.data(set.tmax);
+  view.active = set.memory.data(set.active);
+  view.source_stride = set.sources.count > 0;
+  view.source = set.sources.count > 0 ? set.memory.data(set.sources) : tables.memory.data(tables.source);
+  view.polarization_stride = set.polarizations.count > 0;
+  view.polarization =
+      set.polarizations.count > 0 ? set.memory.data(set.polarizations) : tables.memory.data(tables.polarization);
+  return view;
+}
+
+CoverageLaunch CoverageCall::launch_of(const DeviceState& state) const {
+  const CoverageRequest& r = plan.request;
+  const Tables& tables = state.tables;
+  CoverageLaunch launch;
+  launch.accumulation = r.accumulation;
+  launch.fields = r.field;
+  launch.window = {static_cast<std::uint64_t>(plan.cell_count()), static_cast<std::uint32_t>(state.first_pass)};
+  launch.cells = state.cells.data();
+  launch.field_cells = state.fields.data();
+  launch.scale = plan.scale;
+  launch.field_scale = plan.field_scale;
+  const StagingSet& staged = state.staging;
+  launch.staging = {staged.memory.data(staged.slots), staged.memory.data(staged.fields), staged.memory.data(staged.keys),
+                    staged.memory.data(staged.order), staged.memory.data(staged.scratch), staged.scratch.bytes()};
+  launch.counters = state.counters.data();
+  CoverageParams& params = launch.params;
+  params.grid = plan.grid;
+  params.materials = tables.memory.data(tables.materials);
+  params.material_count = static_cast<std::int32_t>(plan.materials.size());
+  params.bounces = r.bounces;
+  params.line_of_sight = r.line_of_sight;
+  params.slab_walls = r.slab_walls;
+  params.inverse_wavelength = r.frequency_hz / speed_of_light;
+  params.inverse_diagonal = 1.0 / plan.diagonal;
+  params.launch.from_rows = r.rows.has_value();
+  params.launch.rays_per_pass = static_cast<std::uint64_t>(r.rays_per_pass);
+  params.launch.transmitter_count = std::max<std::uint64_t>(1, r.transmitters.size());
+  params.launch.transmitters = tables.memory.data(tables.transmitters);
+  params.launch.rotations = tables.memory.data(tables.rotations);
+  params.launch.polarization = r.polarization;
+  // A corrupted device counts every crossing a cell too far along.
+  if (corrupt_coverage_on_device.load() == state.device) params.grid.min0 -= (plan.grid.max0 - plan.grid.min0) * 0.25f;
+  return launch;
+}
+
+void CoverageCall::add_lanes(Graph& graph, DeviceState& state) {
+  const CoverageRequest& r = plan.request;
+  const Replica& replica = scene.replica(state.device);
+  graph.add(state.device, StreamRole::compute,
+            zero_operation("clear map", state.cells.data(), state.cells.bytes(), {touch(state.cells, AccessMode::write)}));
+  if (r.field)
+    graph.add(state.device, StreamRole::compute,
+              zero_operation("clear field map", state.fields.data(), state.fields.bytes(),
+                             {touch(state.fields, AccessMode::write)}));
+  graph.add(state.device, StreamRole::compute,
+            zero_operation("clear counters", state.counters.data(), state.counters.bytes(), {state.counters.writes()}));
+  if (state.window.empty()) return;
+
+  const Tables& tables = state.tables;
+  const auto send = [&](const auto& array, const auto* source, const char* name) {
+    upload(graph, state.device, tables.memory, array, source, array.count, name);
+  };
+  send(tables.materials, plan.materials.data(), "materials");
+  send(tables.transmitters, r.transmitters.data(), "transmitters");
+  send(tables.rotations, r.rotations.data(), "rotations");
+  if (r.rows) {
+    send(tables.source, r.rows->transmitters.data(), "transmitter");
+    send(tables.polarization, r.rows->polarizations.data(), "polarization");
+  }
+
+  const bool ordered = r.accumulation == Accumulation::ordered;
+  const AccessMode adding = ordered ? AccessMode::write : AccessMode::accumulate;
+  CoverageLaunch launch = launch_of(state);
+  std::size_t set = 0;
+  for (const Window chunk : sub_windows(state.window, state.chunks.chunk_rows)) {
+    launch.first_lane = static_cast<std::uint64_t>(chunk.begin);
+    launch.lane_count = chunk.count;
+    AccessList accesses{replica.reads(), tables.memory.access(AccessMode::read), state.counters.accumulates(),
+                        ordered ? state.staging.memory.access(adding) : touch(state.cells, adding)};
+    if (!ordered && r.field) accesses.add(touch(state.fields, adding));
+    if (r.rows) {
+      const RowSet& rows = state.rows[set++ % state.rows.size()];
+      launch.params.launch.rows = upload_rows(graph, state, rows, chunk);
+      accesses.add(rows.memory.access(AccessMode::read));
+    }
+
+    Operation trace;
+    trace.name = fmt::format("trace lanes {}..{}", chunk.begin, chunk.end());
+    trace.accesses = accesses;
+    trace.predicted_s = static_cast<double>(chunk.count) * 1e-6;
+    trace.body = [this, launch, &replica](LaunchContext& context) mutable {
+      launch.params.scene = replica.view();
+      std::atomic<std::int64_t>* done = plan.request.progress ? &lanes_done : nullptr;
+#if SHARDWISE_WITH_CUDA
+      if (context.native_stream()) return launch_coverage_on_cuda(context, launch, done);
+#endif
+      launch_coverage_on_host(context, launch, replica, done, plan.request.cancel);
+    };
+    graph.add(state.device, StreamRole::compute, std::move(trace));
+
+    if (ordered) {
+      Operation add;
+      add.name = "add staged contributions";
+      // The sort works in the staging memory, too.
+      add.accesses = {state.staging.memory.access(AccessMode::write), touch(state.cells, AccessMode::write)};
+      if (r.field) add.accesses.add(touch(state.fields, AccessMode::write));
+      add.body = [launch](LaunchContext& context) {
+#if SHARDWISE_WITH_CUDA
+        if (context.native_stream()) return add_staged_on_cuda(context, launch);
+#endif
+        (void)context;
+        add_staged_on_host(launch);
+      };
+      graph.add(state.device, StreamRole::compute, std::move(add));
+    } else if (is_exact()) {
+      Operation normalise;
+      normalise.name = "normalise map";
+      normalise.accesses = {touch(state.cells, AccessMode::write)};
+      if (r.field) normalise.accesses.add(touch(state.fields, AccessMode::write));
+      normalise.body = [&state, slots = state.pass_count * plan.cell_count()](LaunchContext& context) {
+        for_each(context, slots,
+                 NormalizeCells{static_cast<ExactCell*>(state.cells.data()), static_cast<ExactSum*>(state.fields.data())});
+      };
+      graph.add(state.device, StreamRole::compute, std::move(normalise));
+    }
+  }
+}
+
+void CoverageCall::add_merge(Graph& graph, DeviceState& state) {
+  DeviceState& master = states.front();
+  const auto cells = plan.cell_count();
+  for (std::int64_t k = 0; k < state.pass_count; ++k) {
+    const auto local = static_cast<std::uint64_t>(k), global = static_cast<std::uint64_t>(state.first_pass + k);
+    const auto from = [&](const Memory& memory, std::uint64_t bytes) {
+      return static_cast<const char*>(memory.data()) + local * bytes;
+    };
+    graph.add(state.device, StreamRole::copy_out,
+              copy_operation("send map", staging.data(), from(state.cells, pass_cell_bytes()), pass_cell_bytes(),
+                             {touch(staging, AccessMode::write),
+                              state.cells.access(AccessMode::read, local * pass_cell_bytes(), pass_cell_bytes())}));
+    if (plan.request.field)
+      graph.add(state.device, StreamRole::copy_out,
+                copy_operation("send field map", staging_fields.data(), from(state.fields, pass_field_bytes()),
+                               pass_field_bytes(),
+                               {touch(staging_fields, AccessMode::write),
+                                state.fields.access(AccessMode::read, local * pass_field_bytes(), pass_field_bytes())}));
+    Operation merge_maps;
+    merge_maps.name = "merge map of " + scene.devices()[state.device].name();
+    merge_maps.accesses = {touch(staging, AccessMode::read),
+                           master.cells.access(AccessMode::write, global * pass_cell_bytes(), pass_cell_bytes())};
+    if (plan.request.field) {
+      merge_maps.accesses.add(touch(staging_fields, AccessMode::read));
+      merge_maps.accesses.add(master.fields.access(AccessMode::write, global * pass_field_bytes(), pass_field_bytes()));
+    }
+    void* target = static_cast<char*>(master.cells.data()) + global * pass_cell_bytes();
+    void* target_fields =
+        plan.request.field ? static_cast<char*>(master.fields.data()) + global * pass_field_bytes() : nullptr;
+    merge_maps.body = [this, cells, target, target_fields](LaunchContext& context) {
+      if (is_exact())
+        for_each(context, cells,
+                 MergeExact{static_cast<ExactCell*>(target), static_cast<const ExactCell*>(staging.data()),
+                            static_cast<ExactSum*>(target_fields), static_cast<const ExactSum*>(staging_fields.data())});
+      else
+        for_each(context, cells,
+                 MergeFast{static_cast<FastCell*>(target), static_cast<const FastCell*>(staging.data()),
+                           static_cast<double*>(target_fields), static_cast<const double*>(staging_fields.data())});
+    };
+    graph.add(0, StreamRole::compute, std::move(merge_maps));
+  }
+}
+
+void CoverageCall::add_finish(Graph& graph) {
+  DeviceState& master = states.front();
+  Operation finish_map;
+  finish_map.name = "finish map";
+  finish_map.accesses = {touch(master.cells, AccessMode::read), gain.writes(), crossings.writes()};
+  if (standard_error.size() > 0) finish_map.accesses.add(standard_error.writes());
+  if (field.size() > 0) {
+    finish_map.accesses.add(touch(master.fields, AccessMode::read));
+    finish_map.accesses.add(field.writes());
+  }
+  FinishTarget target = plan.constants;
+  target.gain = gain.data();
+  target.crossings = crossings.data();
+  target.standard_error = standard_error.data();
+  target.field = field.data();
+  finish_map.body = [this, &master, target](LaunchContext& context) {
+    if (is_exact())
+      for_each(context, target.cell_count,
+               FinishExact{target, static_cast<const ExactCell*>(master.cells.data()),
+                           static_cast<const ExactSum*>(master.fields.data())});
+    else
+      for_each(context, target.cell_count,
+               FinishFast{target, static_cast<const FastCell*>(master.cells.data()),
+                          static_cast<const double*>(master.fields.data())});
+  };
+  graph.add(0, StreamRole::compute, std::move(finish_map));
+
+  const auto cells = static_cast<std::size_t>(plan.cell_count());
+  const auto download = [&](const char* name, void* target_host, const Memory& source) {
+    if (source.bytes() == 0) return;
+    graph.add(0, StreamRole::copy_out,
+              copy_operation(name, target_host, source.data(), source.bytes(), {touch(source, AccessMode::read)}));
+  };
+  result.gain.resize(cells);
+  result.crossings.resize(cells);
+  if (plan.with_standard_error) result.standard_error.resize(cells);
+  if (plan.request.field) result.field.resize(cells * 3);
+  download("gain to host", result.gain.data(), gain.memory());
+  download("crossings to host", result.crossings.data(), crossings.memory());
+  download("standard error to host", result.standard_error.data(), standard_error.memory());
+  download("field to host", result.field.data(), field.memory());
+  for (DeviceState& state : states)
+    graph.add(state.device, StreamRole::copy_out,
+              copy_operation("counters to host", &state.counted, state.counters.data(), sizeof state.counted,
+                             {state.counters.reads()}));
+}
+
+Graph CoverageCall::build() {
+  Graph graph;
+  for (DeviceState& state : states) add_lanes(graph, state);
+  for (std::size_t i = 1; i < states.size(); ++i) add_merge(graph, states[i]);
+  add_finish(graph);
+  return graph;
+}
+
+// ---- result ------------------------------------------------------------------------------------------------------
+
+CoverageResult CoverageCall::finish() {
+  const CoverageRequest& r = plan.request;
+  std::function<void()> poll;
+  if (r.progress) poll = [&] { r.progress(lanes_done.load(std::memory_order_relaxed), plan.window.count); };
+  run.wait(poll);
+  if (r.progress) r.progress(plan.window.count, plan.window.count);
+  if (r.cancel && r.cancel->load()) throw Error(ErrorClass::interrupted, r.operation + ": cancelled; nothing was written");
+
+  std::uint64_t overflow = 0;
+  for (const DeviceState& state : states) {
+    result.segments += static_cast<std::int64_t>(state.counted.segments);
+    result.rejected += static_cast<std::int64_t>(state.counted.rejected);
+    overflow += state.counted.overflow;
+  }
+  if (overflow > 0)
+    throw Error(ErrorClass::data, fmt::format("{}: {} contributions were not finite or more than 2^20 times the largest "
+                                              "expected value; check material gains and transmitter gains",
+                                              r.operation, overflow));
+  result.lanes = plan.window.count;
+  result.rays_per_pass = r.rays_per_pass;
+  result.warnings = plan.warnings;
+  fill_report();
+  return std::move(result);
+}
+
+void CoverageCall::fill_report() {
+  result.dispatch = plan.lanes.report;
+  const DeviceSet& devices = scene.devices();
+  for (int d = 0; d < devices.size(); ++d) {
+    DeviceReport& entry = result.dispatch.devices[static_cast<std::size_t>(d)];
+    for (const auto& [name, size] : scene.scene_bytes(d)) entry.scene_bytes += size;
+    entry.peak_bytes = devices[d].memory(MemoryUse::work).peak();
+    const TimelineSummary summary = devices.timeline().summary_of(devices[d].name(), begin_s);
+    entry.busy_s = summary.busy_s;
+    entry.idle_s = summary.idle_s;
+    entry.bytes_in = summary.bytes_in;
+    entry.bytes_out = summary.bytes_out;
+  }
+  if (!recorded_before) devices.timeline().stop();
+  if (plan.lanes.shards.empty()) return;
+  const LaneShard& first = plan.lanes.shards.front();
+  const DeviceState& state = states[first.device == 0 ? 0 : 1];
+  std::uint64_t chunk_bytes = state.staging.memory.bytes();
+  for (const RowSet& rows : state.rows) chunk_bytes += rows.memory.bytes();
+  result.dispatch.measured_row_bytes =
+      static_cast<double>(chunk_bytes) / static_cast<double>(std::max<std::int64_t>(1, first.plan.chunk_rows)) /
+      static_cast<double>(std::max(1, first.plan.resident_chunks));
+}
+
+}  // namespace
+
+Pending<CoverageResult> run_coverage(Scene& scene, CoveragePlan plan) {
+  auto call = std::make_shared<CoverageCall>(scene, std::move(plan));
+  Timeline& timeline = scene.devices().timeline();
+  call->recorded_before = timeline.is_recording();
+  if (!call->recorded_before) timeline.start();
+  call->begin_s = timeline.latest();
+  call->allocate();
+  call->run = scene.executor().run(call->build());
+  return Pending<CoverageResult>([call] { return call->finish(); });
+}
+
+Pending<CoverageResult> coverage(Scene& scene, const CoverageOptions& options) {
+  return run_coverage(scene, plan_coverage(scene, request_of(options)));
+}
+
+Pending<CoverageResult> accumulate_reflections(Scene& scene, const RayRows& rays, const AccumulateOptions& options) {
+  return run_coverage(scene, plan_coverage(scene, request_of(rays, options)));
+}
+
+}  // namespace shardwise

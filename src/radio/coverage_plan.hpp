@@ -1,0 +1,73 @@
+#pragma once
+// A coverage call after its checks and before its first launch: constants, tables, sizes, and who runs what.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "radio/coverage_launch.hpp"
+#include "radio/coverage_setup.hpp"
+#include "radio/coverage_steps_kernel.hpp"
+#include "shardwise/dispatch/lane_plan.hpp"
+#include "shardwise/radio/accumulate.hpp"
+#include "shardwise/radio/coverage.hpp"
+
+namespace shardwise {
+
+/// What generated lanes and the caller's rays have in common.
+struct CoverageRequest {
+  std::string operation;  ///< starts messages
+  CoverageGrid grid;
+  double frequency_hz = 0;
+  int bounces = 0, passes = 1;
+  bool line_of_sight = true, field = false, slab_walls = false;
+  Accumulation accumulation = Accumulation::exact;
+  std::int64_t lane_offset = 0, lane_count = -1, total_lanes = 0;
+  double solid_angle_per_ray = 0;  ///< of the whole launch
+  double largest_gain = 1;
+  SplitOptions split;
+  ProgressFunction progress;
+  const std::atomic<bool>* cancel = nullptr;
+
+  // Generated lanes.
+  std::int64_t rays_per_pass = 1;
+  std::vector<LaunchTransmitter> transmitters;
+  std::vector<LaunchRotation> rotations;
+  Vec3f polarization{0, 0, 1};
+  // The caller's rays.
+  std::optional<RayRows> rows;
+};
+
+struct CoveragePlan {
+  CoverageRequest request;
+  Window window;
+  GridView grid;
+  std::vector<SurfaceMaterial> materials;
+  std::vector<std::string> warnings;
+  float scale = 1, field_scale = 1;
+  double diagonal = 1;         ///< that fields are divided by
+  FinishTarget constants{};    ///< factors, cells and passes; no pointers
+  bool with_standard_error = false;
+  LanePlan lanes;
+
+  std::int64_t cell_count() const { return request.grid.cell_count(); }
+  /// The passes that a window of lanes touches: [first, first + count).
+  std::pair<std::int64_t, std::int64_t> passes_of(Window window) const;
+  std::uint64_t cell_bytes() const;   ///< of one cell of one pass
+  std::uint64_t field_bytes() const;  ///< the same for the field; 0 without
+};
+
+/// Checks the request against the scene, and plans. Throws before any device work.
+CoveragePlan plan_coverage(const Scene& scene, CoverageRequest request);
+
+/// The requests of the two public calls; they throw usage errors.
+CoverageRequest request_of(const CoverageOptions& options);
+CoverageRequest request_of(const RayRows& rows, const AccumulateOptions& options);
+
+/// Runs a plan.
+Pending<CoverageResult> run_coverage(Scene& scene, CoveragePlan plan);
+
+/// For tests: this device's launches compute with a wrong transmitter gain; -1: none.
+extern std::atomic<int> corrupt_coverage_on_device;
+
+}  // namespace shardwise
