@@ -7,15 +7,22 @@
 
 namespace shardwise {
 
+void Timeline::set_devices(std::vector<std::string> names) {
+  std::lock_guard lock(mutex_);
+  devices_ = std::move(names);
+}
+
 void Timeline::start() {
   std::lock_guard lock(mutex_);
   records_.clear();
-  origin_ = std::chrono::steady_clock::now();
+  origin_ = std::chrono::steady_clock::now().time_since_epoch().count();
   recording_ = true;
 }
 
 double Timeline::now() const {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - origin_).count();
+  using clock = std::chrono::steady_clock;
+  return std::chrono::duration<double>(clock::now().time_since_epoch() - clock::duration(origin_.load()))
+      .count();
 }
 
 void Timeline::add(TimelineRecord record) {
@@ -46,18 +53,27 @@ double covered(std::vector<Interval> intervals) {
 
 std::vector<TimelineSummary> Timeline::summary() const {
   const std::vector<TimelineRecord> all = records();
+  std::vector<std::string> order;
+  {
+    std::lock_guard lock(mutex_);
+    order = devices_;
+  }
   std::map<std::string, std::vector<const TimelineRecord*>> by_device;
+  for (const std::string& name : order) by_device[name];
   double begin = 0, end = 0;
   bool first = true;
   for (const TimelineRecord& record : all) {
-    by_device[record.device].push_back(&record);
+    const auto [device, is_new] = by_device.try_emplace(record.device);
+    if (is_new) order.push_back(record.device);
+    device->second.push_back(&record);
     begin = first ? record.begin_s : std::min(begin, record.begin_s);
     end = first ? record.end_s : std::max(end, record.end_s);
     first = false;
   }
 
   std::vector<TimelineSummary> result;
-  for (auto& [device, records] : by_device) {
+  for (const std::string& device : order) {
+    std::vector<const TimelineRecord*>& records = by_device[device];
     TimelineSummary summary;
     summary.device = device;
     std::vector<Interval> launches, everything;
@@ -78,7 +94,8 @@ std::vector<TimelineSummary> Timeline::summary() const {
     std::map<std::string, double> gaps;
     double reached = begin;
     for (const TimelineRecord* record : records) {
-      if (record->begin_s > reached && !record->waited_for.empty()) gaps[record->waited_for] += record->begin_s - reached;
+      if (record->begin_s > reached && !record->waited_for.empty())
+        gaps[record->waited_for] += record->begin_s - reached;
       reached = std::max(reached, record->end_s);
     }
     double longest = 0;
@@ -97,12 +114,17 @@ void Timeline::write_chrome_trace(std::ostream& out) const {
     const auto [process, new_process] = processes.emplace(record.device, static_cast<int>(processes.size()));
     const int pid = process->second;
     if (new_process)
-      events.push_back({{"ph", "M"}, {"name", "process_name"}, {"pid", pid}, {"args", {{"name", record.device}}}});
-    const auto [thread, new_thread] = threads.emplace(std::pair{pid, record.stream}, static_cast<int>(threads.size()));
+      events.push_back(
+          {{"ph", "M"}, {"name", "process_name"}, {"pid", pid}, {"args", {{"name", record.device}}}});
+    const auto [thread, new_thread] =
+        threads.emplace(std::pair{pid, record.stream}, static_cast<int>(threads.size()));
     const int tid = thread->second;
     if (new_thread)
-      events.push_back(
-          {{"ph", "M"}, {"name", "thread_name"}, {"pid", pid}, {"tid", tid}, {"args", {{"name", record.stream}}}});
+      events.push_back({{"ph", "M"},
+                        {"name", "thread_name"},
+                        {"pid", pid},
+                        {"tid", tid},
+                        {"args", {{"name", record.stream}}}});
     const char* category = record.kind == OperationKind::copy ? "copy" : "launch";
     events.push_back({{"ph", "X"},
                       {"name", record.name},
