@@ -4,19 +4,25 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <ostream>
-#include <set>
 
 namespace shardwise {
+
+void Timeline::set_devices(std::vector<std::string> names) {
+  std::lock_guard lock(mutex_);
+  devices_ = std::move(names);
+}
 
 void Timeline::start() {
   std::lock_guard lock(mutex_);
   records_.clear();
-  origin_ = std::chrono::steady_clock::now();
+  origin_ = std::chrono::steady_clock::now().time_since_epoch().count();
   recording_ = true;
 }
 
 double Timeline::now() const {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - origin_).count();
+  using clock = std::chrono::steady_clock;
+  return std::chrono::duration<double>(clock::now().time_since_epoch() - clock::duration(origin_.load()))
+      .count();
 }
 
 void Timeline::add(TimelineRecord record) {
@@ -46,8 +52,13 @@ double covered(std::vector<Interval> intervals) {
 }  // namespace
 
 std::vector<TimelineSummary> Timeline::summary() const {
-  std::set<std::string> names;
-  for (const TimelineRecord& record : records()) names.insert(record.device);
+  std::vector<std::string> names;
+  {
+    std::lock_guard lock(mutex_);
+    names = devices_;
+  }
+  for (const TimelineRecord& record : records())
+    if (std::find(names.begin(), names.end(), record.device) == names.end()) names.push_back(record.device);
   std::vector<TimelineSummary> result;
   for (const std::string& name : names) result.push_back(summary_of(name, 0));
   return result;
@@ -104,12 +115,17 @@ void Timeline::write_chrome_trace(std::ostream& out) const {
     const auto [process, new_process] = processes.emplace(record.device, static_cast<int>(processes.size()));
     const int pid = process->second;
     if (new_process)
-      events.push_back({{"ph", "M"}, {"name", "process_name"}, {"pid", pid}, {"args", {{"name", record.device}}}});
-    const auto [thread, new_thread] = threads.emplace(std::pair{pid, record.stream}, static_cast<int>(threads.size()));
+      events.push_back(
+          {{"ph", "M"}, {"name", "process_name"}, {"pid", pid}, {"args", {{"name", record.device}}}});
+    const auto [thread, new_thread] =
+        threads.emplace(std::pair{pid, record.stream}, static_cast<int>(threads.size()));
     const int tid = thread->second;
     if (new_thread)
-      events.push_back(
-          {{"ph", "M"}, {"name", "thread_name"}, {"pid", pid}, {"tid", tid}, {"args", {{"name", record.stream}}}});
+      events.push_back({{"ph", "M"},
+                        {"name", "thread_name"},
+                        {"pid", pid},
+                        {"tid", tid},
+                        {"args", {{"name", record.stream}}}});
     const char* category = record.kind == OperationKind::copy ? "copy" : "launch";
     events.push_back({{"ph", "X"},
                       {"name", record.name},
