@@ -123,8 +123,8 @@ TEST_F(CliCoverage, ReportHasEveryKeyWithItsType) {
   EXPECT_EQ(report["grid"]["height"], 20);
   EXPECT_EQ(report["grid"]["digest"].get<std::string>().size(), 64u);
   EXPECT_GE(report["segments_traced"].get<std::int64_t>(), 40000);
-  // 25 cells of 4 m lie under the box's roof, of centres x 12..28: (x - 10) / 4 gives 5 columns, as for y.
-  EXPECT_EQ(report["cells"]["open"], 500 - 25);
+  // Under the box (x 10 to 30, y 11 to 29) lie the centres x = 12, 16, .. 28 and y = 14, 18, 22, 26.
+  EXPECT_EQ(report["cells"]["open"], 500 - 5 * 4);
 }
 
 TEST_F(CliCoverage, OnePassHasNoErrorMap) {

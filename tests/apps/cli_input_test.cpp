@@ -79,7 +79,8 @@ TEST_F(BadInput, UnknownMaterialsAndPluginsAllAtOnce) {
 
 TEST_F(BadInput, EmptyScene) {
   write("empty.xml", "<scene version=\"2.1.0\"></scene>\n");
-  expect_one_line_error(coverage_of(path("empty.xml")), 3, "no faces");
+  expect_one_line_error(coverage_of(path("empty.xml")), 3, "no shapes");
+  expect_one_line_error(coverage_of(ply("0 0 0\n1 0 0\n0 1 0\n", 3, "", 0)), 3, "no faces");
 }
 
 TEST_F(BadInput, TransmitterOutsideTheAreaIsAWarning) {

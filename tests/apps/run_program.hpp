@@ -52,7 +52,7 @@ class ProgramTest : public ::testing::Test {
   /// Names in the folder that a half-finished write would leave.
   std::vector<std::string> leftovers() const;
 
-  /// A ground of 100 x 80 m around the origin with a box of 20 m on it, as scene.xml.
+  /// A ground of 100 x 80 m around the origin with a box of 20 x 18 x 20 m on it, as scene.xml.
   std::string box_scene() const;
   /// coverage of box_scene() with few rays on one host device, and what is added.
   std::vector<std::string> coverage(const std::vector<std::string>& more) const;
