@@ -16,12 +16,12 @@ namespace shardwise {
 
 /// How a scene file is read.
 struct SceneReadOptions {
-  SceneModelOptions model;
+  SceneModelOptions model = {};
   /// `--material CLASS`: the class of shapes that have no material.
-  std::optional<std::string> material_override;
+  std::optional<std::string> material_override = {};
   /// `--materials FILE.toml`: materials by the name that the scene file gives; they win over what the file
   /// says. Each key's Material is used as it is, except that its name becomes the key.
-  std::map<std::string, Material> materials;
+  std::map<std::string, Material> materials = {};
 };
 
 /// Reads `.xml` (Mitsuba, needs pugixml), `.ply` (one mesh; needs material_override) or `.swscene` and builds
