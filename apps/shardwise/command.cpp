@@ -1,0 +1,138 @@
+#include "command.hpp"
+
+#include <fmt/core.h>
+
+#include <vector>
+
+#include "output_file.hpp"
+#include "shardwise/runtime/error.hpp"
+#include "shardwise/runtime/parse.hpp"
+#include "version.hpp"
+
+namespace shardwise::program {
+namespace {
+
+/// Subcommands of the contract that this version does not have.
+constexpr const char* later_commands[] = {"merge", "paths", "solve", "jobs", "sweep", "calibrate", "plan"};
+
+void add_common(Commands& commands, CLI::App& app) {
+  app.set_help_flag("-h,--help", "Print this help and exit");
+  app.add_flag("-v,--verbose", commands.log.verbose, "Say more on standard error");
+  app.add_flag("-q,--quiet", commands.log.quiet, "No progress and no notes");
+  app.add_option("--log-file", commands.log.file, "Also write everything that is said to this file")
+      ->type_name("FILE");
+  app.allow_extras();
+}
+
+/// "shardwise scene info" for the innermost command.
+std::string full_name(const CLI::App& app) {
+  return app.get_parent() ? full_name(*app.get_parent()) + " " + app.get_name() : "shardwise";
+}
+
+std::string hint(const std::string& near, const CLI::App& app) {
+  return near.empty() ? fmt::format("see '{} --help'", full_name(app))
+                      : fmt::format("did you mean '{}'?", near);
+}
+
+/// Refuses what the parser could not place, by name, with the nearest thing that exists.
+void check_leftovers(const CLI::App& app) {
+  const std::vector<std::string> leftovers = app.remaining();
+  if (leftovers.empty()) return;
+  const std::string& word = leftovers.front();
+  if (word.starts_with("-") && word != "-") {
+    const std::string name = word.substr(0, word.find('='));
+    std::vector<std::string> names;
+    for (const CLI::Option* option : app.get_options()) {
+      if (option->get_group().empty()) continue;  // not in this version
+      for (const std::string& known : option->get_lnames()) names.push_back("--" + known);
+    }
+    throw_usage(fmt::format("unknown option '{}' of '{}'; {}", name, full_name(app),
+                            hint(nearest_word(name, names), app)));
+  }
+  std::vector<std::string> names;
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (!sub->get_group().empty()) names.push_back(sub->get_name());
+  }
+  if (!names.empty()) {
+    throw_usage(fmt::format("unknown subcommand '{}' of '{}'; {}", word, full_name(app),
+                            hint(nearest_word(word, names), app)));
+  }
+  throw_usage(
+      fmt::format("unexpected argument '{}' of '{}'; see '{} --help'", word, full_name(app), full_name(app)));
+}
+
+}  // namespace
+
+CLI::App* add_command(Commands& commands, CLI::App& parent, const std::string& name,
+                      const std::string& description, const std::string& example) {
+  CLI::App* app = parent.add_subcommand(name, description);
+  add_common(commands, *app);
+  app->footer("Example:\n  " + example);
+  return app;
+}
+
+void add_refused(CLI::App& app, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    app.add_option_function<std::vector<std::string>>(
+           name,
+           [name](const std::vector<std::string>&) {
+             throw_usage(fmt::format("{} is not in this version; leave it out", name));
+           })
+        ->expected(0, 1)
+        ->group("");
+  }
+}
+
+int run_command_line(int argc, char** argv) {
+  Commands commands;
+  CLI::App root("Work that was written for one device, on many, with the same answer.", "shardwise");
+  add_common(commands, root);
+  root.footer(
+      "Example:\n  shardwise scene city -o city && shardwise coverage city/city.xml --tx 0,0,30 --png "
+      "map.png\n\n"
+      "'shardwise COMMAND --help' has the options of a command.");
+  bool version = false;
+  root.add_flag("-V,--version", version, "Print version, commit, compilers and build options");
+  add_coverage(commands, root);
+  add_scene(commands, root);
+  add_devices(commands, root);
+  add_bench(commands, root);
+  for (const char* name : later_commands) {
+    CLI::App* later = root.add_subcommand(name, "not in this version")->group("");
+    later->set_help_flag();
+    later->prefix_command();  // whatever follows is not looked at
+    commands.actions[later] = [name]() -> int {
+      throw_usage(fmt::format("'{}' is not in this version; 'shardwise --help' lists what is", name));
+    };
+  }
+
+  try {
+    root.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    const CLI::App* app = &root;
+    while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
+    write_stdout(app->help(app->get_parent() ? full_name(*app->get_parent()) : ""));
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    throw_usage(fmt::format("{}; see 'shardwise --help'", error.what()));
+  }
+
+  const CLI::App* app = &root;
+  while (true) {
+    if (!commands.actions.contains(app) || !app->get_group().empty()) check_leftovers(*app);
+    if (app->get_subcommands().empty()) break;
+    app = app->get_subcommands().front();
+  }
+  if (version) {
+    write_stdout(version_text());
+    return 0;
+  }
+  const auto action = commands.actions.find(app);
+  if (action == commands.actions.end()) {
+    throw_usage(fmt::format("'{}' needs a subcommand; see '{} --help'", full_name(*app), full_name(*app)));
+  }
+  open_log(commands.log);
+  return action->second();
+}
+
+}  // namespace shardwise::program

@@ -1,0 +1,71 @@
+#include "coverage_plan.hpp"
+
+#include <fmt/core.h>
+
+#include "coverage_run.hpp"
+#include "progress.hpp"
+#include "report_file.hpp"
+#include "shardwise/radio/coverage.hpp"
+#include "shardwise/runtime/parse.hpp"
+#include "table.hpp"
+
+namespace shardwise::program {
+
+int dry_run(const CoverageText& text, const CoverageRequest& request, const DeviceSet& devices,
+            const SceneModel& model) {
+  const CoverageOptions& options = request.options;
+  const DispatchReport plan = plan_run(devices, model, request.tracer, options);
+  const std::int64_t lanes = coverage_lanes(options);
+  // Every lane traces its ray and one more for each reflection, unless it leaves the scene.
+  const double most_segments = static_cast<double>(lanes) * (options.bounces + 1);
+
+  Json list = Json::array();
+  std::vector<std::vector<std::string>> rows{{"device", "memory free", "lanes", "peak, estimated"}};
+  for (int i = 0; i < devices.size(); ++i) {
+    const DeviceReport& device = plan.devices.at(static_cast<std::size_t>(i));
+    list.push_back({{"name", device.name},
+                    {"kind", device.kind},
+                    {"lanes", device.lanes},
+                    {"peak_bytes", device.peak_bytes}});
+    rows.push_back({device.name, human_bytes(devices[i].free_memory()), count_text(device.lanes),
+                    human_bytes(device.peak_bytes)});
+  }
+  const Json report = {
+      {"schema", 1},
+      {"command", "coverage --dry-run"},
+      {"scene", {{"triangles", model.geometry().faces.size()}, {"shapes", model.num_meshes()}}},
+      {"devices", list},
+      {"dispatch",
+       {{"mode", plan.mode},
+        {"reason", plan.reason},
+        {"weights", plan.weights},
+        {"source", plan.source},
+        {"row_bytes", plan.row_bytes},
+        {"budget_bytes", plan.budget_bytes},
+        {"fixed_bytes", plan.fixed_bytes},
+        {"resident_chunks", plan.resident_chunks},
+        {"chunk_rows", plan.chunk_rows},
+        {"chunk_count", plan.chunk_count}}},
+      {"lanes", lanes},
+      {"samples", options.samples},
+      {"most_segments", most_segments},
+      {"grid", {{"width", options.grid.resolution0}, {"height", options.grid.resolution1}}}};
+  OutputSet outputs;
+  stage_json(outputs, text.json, report);
+  outputs.commit();
+  if (text.json == "-") {
+    write_stdout(json_text(report));
+    return 0;
+  }
+  write_stdout(
+      fmt::format("plan of {} for {}, nothing was run\n{} x {} cells, {} rays per transmitter in {} passes: "
+                  "{} lanes, at most {} "
+                  "segments\n\n{}\n{} ({}); {} launches of {} lanes at most, {} a lane and {} fixed ({})\n",
+                  mechanisms_text(options), text.scene, options.grid.resolution0, options.grid.resolution1,
+                  count_text(options.samples), options.passes, count_text(lanes), short_count(most_segments),
+                  table_text(rows), plan.mode, plan.reason, plan.chunk_count, count_text(plan.chunk_rows),
+                  human_bytes(plan.row_bytes), human_bytes(plan.fixed_bytes), plan.source));
+  return 0;
+}
+
+}  // namespace shardwise::program

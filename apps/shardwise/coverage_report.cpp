@@ -1,0 +1,216 @@
+#include "coverage_report.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include "progress.hpp"
+#include "shardwise/runtime/parse.hpp"
+#include "shardwise/shard/hash.hpp"
+#include "table.hpp"
+#include "version.hpp"
+
+namespace shardwise::program {
+namespace {
+
+constexpr std::int64_t enough_crossings = 16;
+
+Json point_json(const Vec3d& point) {
+  return {point.x, point.y, point.z};
+}
+
+Json devices_json(const DispatchReport& dispatch) {
+  Json list = Json::array();
+  for (const DeviceReport& device : dispatch.devices) {
+    list.push_back({{"name", device.name},
+                    {"kind", device.kind},
+                    {"lanes", device.lanes},
+                    {"busy_s", device.busy_s},
+                    {"idle_s", device.idle_s},
+                    {"bytes_in", device.bytes_in},
+                    {"bytes_out", device.bytes_out},
+                    {"peak_bytes", device.peak_bytes}});
+  }
+  return list;
+}
+
+Json dispatch_json(const DispatchReport& dispatch) {
+  return {{"mode", dispatch.mode},
+          {"reason", dispatch.reason},
+          {"weights", dispatch.weights},
+          {"source", dispatch.source},
+          {"row_bytes", dispatch.row_bytes},
+          {"budget_bytes", dispatch.budget_bytes},
+          {"fixed_bytes", dispatch.fixed_bytes},
+          {"resident_chunks", dispatch.resident_chunks},
+          {"chunk_rows", dispatch.chunk_rows},
+          {"chunk_count", dispatch.chunk_count},
+          {"measured_row_bytes", number_or_null(dispatch.measured_row_bytes)}};
+}
+
+Json optional_json(const std::optional<double>& value) {
+  return value ? number_or_null(*value) : Json(nullptr);
+}
+
+Json transmitters_json(const CoverageRequest& request) {
+  Json list = Json::array();
+  for (const Transmitter& transmitter : request.options.transmitters) {
+    list.push_back({{"position", point_json(transmitter.position)}, {"gain", transmitter.gain}});
+  }
+  return list;
+}
+
+Json mechanisms_json(const CoverageOptions& options) {
+  Json list = Json::array();
+  if (options.line_of_sight) list.push_back("line_of_sight");
+  if (options.bounces > 0) list.push_back(fmt::format("reflections:{}", options.bounces));
+  return list;
+}
+
+Vec3d grid_origin(const CoverageGrid& grid) {
+  Vec3d origin;
+  origin.set(grid.axis, grid.position);
+  origin.set(grid.axis == 0 ? 1 : 0, grid.min0);
+  origin.set(grid.axis == 2 ? 1 : 2, grid.min1);
+  return origin;
+}
+
+double db(double gain) {
+  return 10 * std::log10(gain);
+}
+
+std::string db_text(const std::optional<double>& value) {
+  return value ? fmt::format("{:.2f} dB", *value) : "none";
+}
+
+}  // namespace
+
+std::string digest_of(const std::vector<double>& values) {
+  return Blake3().update(values.data(), values.size() * sizeof(double)).hex();
+}
+
+void summarize(CoverageReport& report) {
+  const CoverageResult& result = *report.result;
+  std::vector<double> gains;
+  for (std::size_t i = 0; i < result.crossings.size(); ++i) {
+    if (result.crossings[i] == 0) continue;
+    ++report.reached;
+    if (result.crossings[i] < enough_crossings) ++report.under_16;
+    gains.push_back(result.gain[i]);
+  }
+  report.covered_fraction = static_cast<double>(report.reached) / static_cast<double>(result.gain.size());
+  if (!gains.empty()) {
+    std::ranges::sort(gains);
+    const std::size_t middle = gains.size() / 2;
+    const double median = gains.size() % 2 == 1 ? gains[middle] : (gains[middle - 1] + gains[middle]) / 2;
+    report.max_gain_db = db(gains.back());
+    report.median_gain_db = db(median);
+  }
+  report.digest = digest_of(result.gain);
+  if (!result.standard_error.empty()) report.stderr_digest = digest_of(result.standard_error);
+}
+
+std::vector<std::string> result_warnings(const CoverageReport& report) {
+  std::vector<std::string> warnings;
+  const CoverageResult& result = *report.result;
+  if (static_cast<double>(report.under_16) > 0.05 * static_cast<double>(report.reached)) {
+    warnings.push_back(
+        fmt::format("{} of {} reached cells ({:.0f} %) have under 16 crossings; raise --samples (now {} per "
+                    "transmitter) or --cell",
+                    report.under_16, report.reached,
+                    100.0 * static_cast<double>(report.under_16) / static_cast<double>(report.reached),
+                    count_text(report.request->options.samples)));
+  }
+  std::int64_t open_reached = 0;
+  for (std::size_t i = 0; i < result.crossings.size(); ++i) {
+    if (result.crossings[i] > 0 && report.census.is_open[i]) ++open_reached;
+  }
+  if (report.census.open > 0 &&
+      static_cast<double>(open_reached) < 0.05 * static_cast<double>(report.census.open)) {
+    warnings.push_back(fmt::format("only {} of {} open cells are reached; check where the transmitters stand",
+                                   open_reached, report.census.open));
+  }
+  if (result.rejected > 0) {
+    warnings.push_back(fmt::format("{} lanes were inactive (degenerate input)", result.rejected));
+  }
+  return warnings;
+}
+
+Json coverage_json(const CoverageReport& report) {
+  const CoverageRequest& request = *report.request;
+  const CoverageResult& result = *report.result;
+  const Verification& verify = report.verification;
+  Json json;
+  json["schema"] = 1;
+  json["command"] = "coverage";
+  json["version"] = build_facts().version + " " + build_facts().commit;
+  json["scene"] = {{"triangles", report.scene.triangles},
+                   {"shapes", report.scene.shapes},
+                   {"materials", report.scene.materials},
+                   {"defects", report.scene.defects}};
+  json["model"] = {{"mechanisms", mechanisms_json(request.options)},
+                   {"antenna", "isotropic"},
+                   {"walls", request.walls},
+                   {"polarization", request.polarization}};
+  json["transmitters"] = transmitters_json(request);
+  json["frequency_hz"] = request.options.frequency_hz;
+  json["devices"] = devices_json(result.dispatch);
+  json["dispatch"] = dispatch_json(result.dispatch);
+  json["lanes"] = result.lanes;
+  json["segments_traced"] = result.segments;
+  json["seconds"] = report.seconds;
+  json["segments_per_second"] = number_or_null(static_cast<double>(result.segments) / report.seconds);
+  json["cells"] = {{"open", report.census.open},
+                   {"los", report.census.line_of_sight},
+                   {"reached", report.reached},
+                   {"under_16", report.under_16}};
+  json["grid"] = {
+      {"width", report.grid.resolution0},
+      {"height", report.grid.resolution1},
+      {"cell_m", request.cell},
+      {"origin", point_json(grid_origin(report.grid))},
+      {"covered_fraction", report.covered_fraction},
+      {"max_gain_db", optional_json(report.max_gain_db)},
+      {"median_gain_db", optional_json(report.median_gain_db)},
+      {"digest", report.digest},
+      {"stderr_digest", report.stderr_digest.empty() ? Json(nullptr) : Json(report.stderr_digest)}};
+  json["accumulation"] = to_string(request.options.accumulation);
+  json["verify"] = {{"ran", verify.ran},
+                    {"equal", verify.ran ? Json(verify.equal) : Json(nullptr)},
+                    {"max_relative", verify.ran ? number_or_null(verify.max_relative) : Json(nullptr)}};
+  json["warnings"] = report.warnings;
+  return json;
+}
+
+std::string coverage_text(const CoverageReport& report) {
+  const CoverageRequest& request = *report.request;
+  const CoverageResult& result = *report.result;
+  std::string text = fmt::format(
+      "{}, {}, {} transmitter{}\n{} x {} cells of {:g} m, {:.1f} % reached; gain: max {}, median {}\n\n",
+      mechanisms_text(request.options), request.frequency, request.options.transmitters.size(),
+      request.options.transmitters.size() == 1 ? "" : "s", report.grid.resolution0, report.grid.resolution1,
+      request.cell, 100 * report.covered_fraction, db_text(report.max_gain_db),
+      db_text(report.median_gain_db));
+  std::vector<std::vector<std::string>> rows{{"device", "lanes", "busy", "idle", "in", "out", "peak"}};
+  for (const DeviceReport& device : result.dispatch.devices) {
+    rows.push_back({device.name, count_text(device.lanes), short_time(device.busy_s),
+                    short_time(device.idle_s), human_bytes(device.bytes_in), human_bytes(device.bytes_out),
+                    human_bytes(device.peak_bytes)});
+  }
+  text += table_text(rows);
+  text += fmt::format("\n{} lanes, {} segments in {}, {} segments/s ({}: {})\ndigest {}\n",
+                      short_count(static_cast<double>(result.lanes)),
+                      short_count(static_cast<double>(result.segments)), short_time(report.seconds),
+                      short_count(static_cast<double>(result.segments) / report.seconds),
+                      result.dispatch.mode, result.dispatch.reason, report.digest);
+  if (report.verification.ran) {
+    text += fmt::format("verified on one device: {}, largest relative difference {:.3g}\n",
+                        report.verification.equal ? "equal bits" : "other bits",
+                        report.verification.max_relative);
+  }
+  return text;
+}
+
+}  // namespace shardwise::program

@@ -1,0 +1,234 @@
+#include "coverage_request.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numbers>
+
+#include "command.hpp"
+#include "output_file.hpp"
+#include "picture.hpp"
+#include "shardwise/runtime/error.hpp"
+#include "shardwise/runtime/parse.hpp"
+#include "values.hpp"
+
+namespace shardwise::program {
+namespace {
+
+constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t most_cells = std::int64_t{1} << 28;
+
+/// Heights above roofs or ground are in the contract, not in this version.
+void refuse_relative(const std::string& option, const std::string& text) {
+  for (const char* word : {"roof", "ground"}) {
+    if (text.find(word) != std::string::npos) {
+      throw_usage(fmt::format("{}: heights above the {} ('{}') are not in this version; give z in metres",
+                              option, word, text));
+    }
+  }
+}
+
+void read_plane(const CoverageText& text, CoverageRequest& request) {
+  if (!text.plane.empty() && !text.height.empty()) {
+    throw_usage(
+        fmt::format("--height '{}' and --plane '{}' both place the map; give one", text.height, text.plane));
+  }
+  if (text.plane.empty()) {
+    const std::string height = text.height.empty() ? "1.5" : text.height;
+    refuse_relative("--height", height);
+    request.position = parse_number(height, "--height");
+    return;
+  }
+  refuse_relative("--plane", text.plane);
+  if (text.plane.size() < 3 || text.plane[1] != '=' || text.plane[0] < 'x' || text.plane[0] > 'z') {
+    throw_usage(fmt::format("--plane is x=.., y=.. or z=.. in metres (found '{}')", text.plane));
+  }
+  request.axis = text.plane[0] - 'x';
+  request.position = parse_number(text.plane.substr(2), "--plane");
+}
+
+Vec3d read_polarization(const std::string& text) {
+  if (text == "v") return {0, 0, 1};
+  if (text == "h") return {0, 1, 0};
+  if (text.find(',') == std::string::npos) word_value("--polarization", text, {"v", "h", "x,y,z"});
+  const Vec3d vector = point_value("--polarization", text);
+  if (!(length(vector) > 0)) throw_usage(fmt::format("--polarization must not be zero (found '{}')", text));
+  return normalized(vector);
+}
+
+}  // namespace
+
+void add_coverage_options(CLI::App& app, CoverageText& text) {
+  const auto add = [&app](const std::string& name, std::string& target, const std::string& help,
+                          const char* type, const char* group) {
+    app.add_option(name, target, help)->type_name(type)->group(group);
+  };
+  add("scene", text.scene, "Scene: .xml (Mitsuba), .ply or .swscene", "SCENE", "Scene");
+  add_scene_options(app, text.scene_options);
+
+  app.add_option("--tx", text.transmitters, "A transmitter, metres; repeat for more")
+      ->type_name("X,Y,Z")
+      ->allow_extra_args(false)
+      ->group("Radio");
+  add("--frequency", text.frequency, "Carrier (3.5GHz)", "F", "Radio");
+  add("--samples", text.samples, "Rays per transmitter, or auto: 16 crossings at the farthest corner (auto)",
+      "N", "Radio");
+  add("--passes", text.passes, "Independent estimates; the error map needs two (8)", "N", "Radio");
+  add("--bounces", text.bounces, "Most reflections of a path (3)", "N", "Radio");
+  add("--polarization", text.polarization, "v (+z), h (+y) or a vector x,y,z (v)", "P", "Radio");
+  add("--walls", text.walls, "half-space, or slab: of the material's thickness (half-space)", "W", "Radio");
+  add("--seed", text.seed, "Seed of the rays' turns (1)", "N", "Radio");
+  add("--accumulation", text.accumulation, "fast, ordered or exact (exact)", "A", "Radio");
+
+  add("--cell", text.cell, "Edge of a cell, metres (5)", "M", "Map");
+  add("--height", text.height, "z of the map, metres (1.5)", "Z", "Map");
+  add("--plane", text.plane, "The map's plane instead: x=.., y=.. or z=..", "P", "Map");
+  add("--area", text.area, "x0,y0,x1,y1 in metres (the scene's bounds); in the plane's axes", "A", "Map");
+
+  add("--png", text.png, "Picture of the map, with a world file beside it", "FILE", "Output");
+  add("--map", text.map, "Linear path gain, NPY, float64 [rows, columns], row 0 at the smallest y", "FILE",
+      "Output");
+  add("--error-map", text.error_map, "Standard errors of the gains, NPY, float64", "FILE", "Output");
+  add("--count-map", text.count_map, "Crossings per cell, NPY, int64", "FILE", "Output");
+  add("--json", text.json, "Report as JSON ('-': to standard output, alone)", "FILE", "Output");
+  add("--trace", text.trace, "Copies and launches as a Chrome trace", "FILE", "Output");
+  app.add_flag("--verify", text.verify, "Repeat on one device and compare; exit 1 where they differ")
+      ->group("Output");
+  app.add_flag("--dry-run", text.dry_run, "Plan and estimate; run nothing")->group("Output");
+
+  add_device_options(app, text.devices);
+  add_split_options(app, text.devices);
+  app.add_flag("--strict", text.strict,
+               "Hits by the same code on every device: host and CUDA give the same bits")
+      ->group("Devices");
+  add("--tracer", text.tracer, "auto, bvh or embree: what answers on host devices (auto)", "NAME", "Devices");
+  add_refused(app, {"--diffraction", "--coherent", "--target-error", "--per-tx", "--lanes", "--partial",
+                    "--checkpoint", "--resume"});
+}
+
+CoverageRequest check_request(const CoverageText& text) {
+  CoverageRequest request;
+  CoverageOptions& options = request.options;
+  if (text.scene.empty()) throw_usage("coverage needs a scene file; see 'shardwise coverage --help'");
+  if (text.transmitters.empty()) throw_usage("coverage needs a transmitter; give --tx x,y,z");
+  for (const std::string& transmitter : text.transmitters) {
+    refuse_relative("--tx", transmitter);
+    options.transmitters.push_back({point_value("--tx", transmitter), 1});
+  }
+  options.frequency_hz = parse_frequency(text.frequency, "--frequency");
+  request.frequency = frequency_text(options.frequency_hz);
+  options.samples = text.samples == "auto" ? 0 : count_value("--samples", text.samples, 1, most);
+  options.passes = static_cast<int>(count_value("--passes", text.passes, 1, 1024));
+  options.bounces = static_cast<int>(count_value("--bounces", text.bounces, 0, 1000));
+  options.polarization = read_polarization(text.polarization);
+  request.polarization = text.polarization;
+  request.walls = word_value("--walls", text.walls, {"half-space", "slab"});
+  options.slab_walls = request.walls == "slab";
+  options.seed = static_cast<std::uint64_t>(parse_whole(text.seed, "--seed", 0, most));
+  options.accumulation = accumulation_of(text.accumulation);
+  const std::string tracer = word_value("--tracer", text.tracer, {"auto", "bvh", "embree"});
+  if (text.strict && tracer == "embree") {
+    throw_usage("--strict and --tracer embree exclude each other; leave one out");
+  }
+  request.tracer = text.strict || tracer == "bvh" ? TracerChoice::bvh
+                   : tracer == "embree"           ? TracerChoice::embree
+                                                  : TracerChoice::automatic;
+  request.cell = positive_value("--cell", text.cell);
+  read_plane(text, request);
+  if (!text.area.empty()) {
+    const auto area = parse_tuple(text.area, "--area", {"x0", "y0", "x1", "y1"});
+    request.area = Area{area[0], area[1], area[2], area[3]};
+    if (!(area[0] < area[2]) || !(area[1] < area[3])) {
+      throw_usage(fmt::format("--area is empty ('{}'); give x0 < x1 and y0 < y1", text.area));
+    }
+  }
+  return request;
+}
+
+void check_outputs(const CoverageText& text, const CoverageRequest& request) {
+  std::map<std::string, std::string> taken;
+  const auto check = [&taken](const std::string& path, const std::string& option) {
+    if (path.empty()) return;
+    check_output(path, option);
+    const auto [place, fresh] = taken.emplace(path, option);
+    if (!fresh) throw_usage(fmt::format("{} and {} name the same file ('{}')", place->second, option, path));
+  };
+  if (!text.png.empty() && !pictures_built()) {
+    throw_usage(
+        "--png: this build has no pictures; install libcairo2-dev and pkg-config and configure again");
+  }
+  if (!text.error_map.empty() && request.options.passes < 2) {
+    throw_usage("--error-map needs at least two passes (found --passes 1); raise --passes");
+  }
+  for (const auto& [path, option] : {std::pair{text.png, "--png"},
+                                     {text.map, "--map"},
+                                     {text.error_map, "--error-map"},
+                                     {text.count_map, "--count-map"},
+                                     {text.json, "--json"},
+                                     {text.trace, "--trace"}}) {
+    if (path == "-" && std::string(option) != "--json") {
+      throw_usage(fmt::format("{} cannot go to standard output ('-'); give a file name", option));
+    }
+    check(path, option);
+  }
+  if (!text.png.empty() && request.axis == 2) check(world_file_name(text.png), "the world file of --png");
+}
+
+CoverageGrid make_grid(const CoverageRequest& request, const Bounds& bounds) {
+  const int first = request.axis == 0 ? 1 : 0, second = request.axis == 2 ? 1 : 2;
+  const Area area = request.area.value_or(
+      Area{bounds.low[first], bounds.low[second], bounds.high[first], bounds.high[second]});
+  // 1e-9 of a cell more than a whole number is rounding, not another column.
+  const auto cells = [&request](double low, double high) {
+    return std::max(1.0, std::ceil((high - low) / request.cell - 1e-9));
+  };
+  const double columns = cells(area.min0, area.max0), rows = cells(area.min1, area.max1);
+  if (!(columns * rows <= static_cast<double>(most_cells))) {
+    throw_usage(fmt::format(
+        "--cell {} cuts the area of {:.6g} x {:.6g} m into {:.6g} cells, over {}; raise --cell or "
+        "give a smaller --area",
+        request.cell, area.max0 - area.min0, area.max1 - area.min1, columns * rows, most_cells));
+  }
+  CoverageGrid grid;
+  grid.axis = request.axis;
+  grid.position = request.position;
+  grid.min0 = area.min0;
+  grid.max0 = area.min0 + columns * request.cell;
+  grid.min1 = area.min1;
+  grid.max1 = area.min1 + rows * request.cell;
+  grid.resolution0 = static_cast<std::int64_t>(columns);
+  grid.resolution1 = static_cast<std::int64_t>(rows);
+  return grid;
+}
+
+std::int64_t automatic_samples(const CoverageRequest& request, const CoverageGrid& grid) {
+  constexpr double fewest = 1e6, largest = 1e9, crossings = 16;
+  const int first = grid.axis == 0 ? 1 : 0, second = grid.axis == 2 ? 1 : 2;
+  double needed = fewest;
+  for (const Transmitter& transmitter : request.options.transmitters) {
+    const double d0 = std::max(std::abs(transmitter.position[first] - grid.min0),
+                               std::abs(transmitter.position[first] - grid.max0));
+    const double d1 = std::max(std::abs(transmitter.position[second] - grid.min1),
+                               std::abs(transmitter.position[second] - grid.max1));
+    const double up = std::abs(transmitter.position[grid.axis] - grid.position);
+    const double r = std::sqrt(d0 * d0 + d1 * d1 + up * up);
+    // cos(theta) = up / r; a transmitter in the plane needs more than any number.
+    const double rays = crossings * 4 * std::numbers::pi * r * r * r / (grid.cell_area() * up);
+    needed = std::max(needed, std::isfinite(rays) ? rays : largest);
+  }
+  return static_cast<std::int64_t>(std::ceil(std::min(needed, largest)));
+}
+
+std::string mechanisms_text(const CoverageOptions& options) {
+  std::string text = options.line_of_sight ? "line of sight" : "";
+  if (options.bounces > 0) {
+    text += fmt::format("{}{} reflection{}", text.empty() ? "" : " + ", options.bounces,
+                        options.bounces == 1 ? "" : "s");
+  }
+  return text;
+}
+
+}  // namespace shardwise::program

@@ -1,0 +1,118 @@
+#include "device_options.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "command.hpp"
+#include "log.hpp"
+#include "shardwise/runtime/error.hpp"
+#include "shardwise/runtime/parse.hpp"
+#include "values.hpp"
+
+namespace shardwise::program {
+
+void add_device_options(CLI::App& app, DeviceOptions& options) {
+  app.add_option(
+         "--devices", options.devices,
+         "host:N | host:NxTHREADS | cuda | cuda:0,1 | cuda:UUID | cuda:BUSID | sim:N, joined with '+'; "
+         "default: cuda where a GPU answers, else host:1")
+      ->type_name("SPEC")
+      ->group("Devices");
+  app.add_flag("--allow-mixed", options.allow_mixed, "Accept unlike devices in one set")->group("Devices");
+  app.add_flag("--require-peer", options.require_peer, "Fail where two GPUs cannot reach each other's memory")
+      ->group("Devices");
+  app.add_option("--sim-seed", options.sim_seed, "Seed of the order in which sim devices run (1)")
+      ->type_name("N")
+      ->group("Devices");
+}
+
+void add_split_options(CLI::App& app, DeviceOptions& options) {
+  app.add_option("--weights", options.weights, "Shares of the devices, a ratio: 3,1 (default: equal)")
+      ->type_name("W,W,..")
+      ->group("Devices");
+  app.add_option("--chunk", options.chunk, "Lanes a launch (default: as the memory allows)")
+      ->type_name("ROWS")
+      ->group("Devices");
+  app.add_option("--memory", options.memory,
+                 "Budget per device above the scene: 64Mi (default: 80 % of what is free)")
+      ->type_name("BYTES")
+      ->group("Devices");
+  app.add_option("--min-rows", options.min_rows, "Least work worth another device; 0: no floor")
+      ->type_name("N")
+      ->group("Devices");
+  app.add_option("--on-device-failure", options.on_failure, "fail (failover is not in this version)")
+      ->type_name("fail")
+      ->group("Devices");
+  add_refused(app, {"--mode", "--deadline", "--calibration"});
+}
+
+DeviceSet open(const DeviceOptions& options) {
+  OpenOptions open_options;
+  open_options.allow_mixed = options.allow_mixed;
+  open_options.require_peer = options.require_peer;
+  open_options.sim_seed = static_cast<std::uint64_t>(
+      parse_whole(options.sim_seed, "--sim-seed", 0, std::numeric_limits<std::int64_t>::max()));
+  DeviceSet devices = open_devices(options.devices, open_options);
+  for (const std::string& warning : devices.warnings()) log_warning(warning);
+  return devices;
+}
+
+SplitOptions split_of(const DeviceOptions& options, int device_count) {
+  SplitOptions split;
+  if (!options.weights.empty()) {
+    split.weights = parse_list(options.weights, "--weights");
+    if (static_cast<int>(split.weights.size()) != device_count) {
+      throw_usage(fmt::format("--weights has {} numbers ('{}') for {} {}; give one for each device",
+                              split.weights.size(), options.weights, device_count,
+                              device_count == 1 ? "device" : "devices"));
+    }
+    for (std::size_t i = 0; i < split.weights.size(); ++i) {
+      if (split.weights[i] < 0) {
+        throw_usage(fmt::format("--weights: number {} is negative ('{}'); give a share of at least 0", i,
+                                options.weights));
+      }
+    }
+    if (std::ranges::all_of(split.weights, [](double weight) { return weight == 0; })) {
+      throw_usage(
+          fmt::format("--weights are all zero ('{}'); give at least one device work", options.weights));
+    }
+  }
+  if (!options.chunk.empty())
+    split.chunk_rows = count_value("--chunk", options.chunk, 1, std::numeric_limits<std::int64_t>::max());
+  if (!options.memory.empty()) {
+    split.memory_bytes = parse_bytes(options.memory, "--memory");
+    if (split.memory_bytes == 0)
+      throw_usage(fmt::format("--memory must be above zero (found '{}')", options.memory));
+  }
+  if (!options.min_rows.empty())
+    split.min_rows_per_device =
+        count_value("--min-rows", options.min_rows, 0, std::numeric_limits<std::int64_t>::max());
+  if (options.on_failure == "failover") {
+    throw_usage("--on-device-failure failover is not in this version; leave it out");
+  }
+  word_value("--on-device-failure", options.on_failure, {"fail"});
+  return split;
+}
+
+Accumulation accumulation_of(const std::string& text) {
+  const std::string word = word_value("--accumulation", text, {"fast", "ordered", "exact"});
+  return word == "fast"      ? Accumulation::fast
+         : word == "ordered" ? Accumulation::ordered
+                             : Accumulation::exact;
+}
+
+const char* to_string(Accumulation accumulation) {
+  switch (accumulation) {
+    case Accumulation::fast:
+      return "fast";
+    case Accumulation::ordered:
+      return "ordered";
+    case Accumulation::exact:
+      return "exact";
+  }
+  return "exact";
+}
+
+}  // namespace shardwise::program

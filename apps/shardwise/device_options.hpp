@@ -1,0 +1,34 @@
+#pragma once
+// The options that choose devices and spread work over them, the same for every command that computes.
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "shardwise/dispatch/split_options.hpp"
+#include "shardwise/radio/accumulation.hpp"
+#include "shardwise/runtime/devices.hpp"
+
+namespace shardwise::program {
+
+/// As typed; checked by the functions below.
+struct DeviceOptions {
+  std::string devices, weights, chunk, memory, min_rows, on_failure = "fail", sim_seed = "1";
+  bool allow_mixed = false, require_peer = false;
+};
+
+/// --devices, --allow-mixed, --require-peer, --sim-seed.
+void add_device_options(CLI::App& app, DeviceOptions& options);
+/// --weights, --chunk, --memory, --min-rows, --on-device-failure, and those of the contract that this version
+/// lacks.
+void add_split_options(CLI::App& app, DeviceOptions& options);
+
+/// Opens the devices and says their warnings. Usage errors name what is there.
+DeviceSet open(const DeviceOptions& options);
+
+/// Checks the texts against the number of devices.
+SplitOptions split_of(const DeviceOptions& options, int device_count);
+
+Accumulation accumulation_of(const std::string& text);
+const char* to_string(Accumulation accumulation);
+
+}  // namespace shardwise::program

@@ -1,0 +1,66 @@
+#include "log.hpp"
+
+#include <fmt/core.h>
+#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/spdlog.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "output_file.hpp"
+#include "shardwise/runtime/error.hpp"
+
+namespace shardwise::program {
+namespace {
+
+LogOptions current;
+std::shared_ptr<spdlog::logger> file_log;
+
+void say(const char* prefix, const std::string& text) {
+  std::fflush(stdout);
+  fmt::print(stderr, "{}{}\n", prefix, text);
+}
+
+}  // namespace
+
+void open_log(const LogOptions& options) {
+  current = options;
+  if (options.file.empty()) return;
+  check_output(options.file, "--log-file");
+  try {
+    file_log = std::make_shared<spdlog::logger>(
+        "shardwise", std::make_shared<spdlog::sinks::basic_file_sink_mt>(options.file, true));
+  } catch (const spdlog::spdlog_ex& error) {
+    throw_usage(
+        fmt::format("--log-file: '{}' cannot be written ({}); choose another", options.file, error.what()));
+  }
+  file_log->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
+  file_log->set_level(spdlog::level::debug);
+  file_log->flush_on(spdlog::level::debug);
+}
+
+const LogOptions& log_options() {
+  return current;
+}
+
+void log_debug(const std::string& text) {
+  if (current.verbose) say("shardwise: ", text);
+  if (file_log) file_log->debug(text);
+}
+
+void log_note(const std::string& text) {
+  if (!current.quiet) say("shardwise: ", text);
+  if (file_log) file_log->info(text);
+}
+
+void log_warning(const std::string& text) {
+  say("shardwise: warning: ", text);
+  if (file_log) file_log->warn(text);
+}
+
+void log_error(const std::string& text) {
+  say("shardwise: error: ", text);
+  if (file_log) file_log->error(text);
+}
+
+}  // namespace shardwise::program

@@ -1,0 +1,136 @@
+#include "output_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include "shardwise/runtime/error.hpp"
+#include "signals.hpp"
+
+namespace shardwise::program {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string temporary_name(const std::string& path) {
+  static int counter = 0;
+  return fmt::format("{}.part-{}-{}", path, static_cast<long>(getpid()), counter++);
+}
+
+bool is_special(const std::string& path) {
+  struct stat info = {};
+  return stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+}
+
+/// write() until all is out; returns 0 or the errno.
+int write_all(int file, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = write(file, bytes.data(), bytes.size());
+    if (count < 0) {
+      if (errno == EINTR) continue;
+      return errno;
+    }
+    bytes.remove_prefix(static_cast<std::size_t>(count));
+  }
+  return 0;
+}
+
+[[noreturn]] void throw_io(const std::string& path, int reason) {
+  throw Error(ErrorClass::io,
+              fmt::format("cannot write '{}' ({}); nothing was left behind, {}", path, std::strerror(reason),
+                          reason == ENOSPC ? "free some space or choose another folder"
+                                           : "check the file and its folder"));
+}
+
+}  // namespace
+
+void check_output(const std::string& path, const std::string& option) {
+  if (path == "-") return;
+  if (path.empty()) throw_usage(fmt::format("{} needs a file name (''); give one", option));
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) {
+    throw_usage(fmt::format("{} is a folder ('{}'); give a file name in it", option, path));
+  }
+  fs::path folder = fs::path(path).parent_path();
+  if (folder.empty()) folder = ".";
+  if (!fs::exists(folder, ignored)) {
+    throw_usage(fmt::format("{}: the folder '{}' of '{}' does not exist; create it or choose another", option,
+                            folder.string(), path));
+  }
+  if (!fs::is_directory(folder, ignored)) {
+    throw_usage(
+        fmt::format("{}: '{}' in '{}' is not a folder; choose another", option, folder.string(), path));
+  }
+  if (is_special(path)) {
+    if (access(path.c_str(), W_OK) != 0) {
+      throw_usage(
+          fmt::format("{}: '{}' cannot be written ({}); choose another", option, path, std::strerror(errno)));
+    }
+    return;
+  }
+  if (fs::exists(path, ignored) && access(path.c_str(), W_OK) != 0) {
+    throw_usage(
+        fmt::format("{}: '{}' cannot be replaced ({}); choose another", option, path, std::strerror(errno)));
+  }
+  const std::string probe = temporary_name(path);
+  const int file = open(probe.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (file < 0) {
+    throw_usage(fmt::format("{}: no file can be created in '{}' ({}); choose another folder", option,
+                            folder.string(), std::strerror(errno)));
+  }
+  close(file);
+  unlink(probe.c_str());
+}
+
+OutputSet::~OutputSet() {
+  for (const Staged& staged : staged_) {
+    unlink(staged.temporary.c_str());
+    forget_temporary(staged.slot);
+  }
+}
+
+std::string OutputSet::stage_name(const std::string& path) {
+  std::string temporary = temporary_name(path);
+  staged_.push_back({temporary, path, remember_temporary(temporary)});
+  return temporary;
+}
+
+void OutputSet::stage(const std::string& path, std::string_view bytes) {
+  const bool direct = is_special(path);
+  const std::string target = direct ? path : stage_name(path);
+  const int flags = direct ? O_WRONLY : O_WRONLY | O_CREAT | O_EXCL;
+  const int file = open(target.c_str(), flags | O_CLOEXEC, 0666);
+  if (file < 0) throw_io(path, errno);
+  int reason = write_all(file, bytes);
+  // The data has to be on disk before the name moves; a device or pipe knows no fsync, which is no failure.
+  if (reason == 0 && !direct && fsync(file) != 0) reason = errno;
+  if (close(file) != 0 && reason == 0) reason = errno;
+  if (reason != 0) throw_io(path, reason);
+}
+
+void OutputSet::commit() {
+  throw_if_stopped();
+  while (!staged_.empty()) {
+    const Staged staged = staged_.front();
+    if (rename(staged.temporary.c_str(), staged.path.c_str()) != 0) throw_io(staged.path, errno);
+    forget_temporary(staged.slot);
+    staged_.erase(staged_.begin());
+  }
+}
+
+void write_stdout(std::string_view text) {
+  std::fflush(stdout);
+  const int reason = write_all(STDOUT_FILENO, text);
+  if (reason != 0) {
+    throw Error(ErrorClass::io, fmt::format("cannot write to standard output ({}); check where it goes",
+                                            std::strerror(reason)));
+  }
+}
+
+}  // namespace shardwise::program

@@ -1,0 +1,24 @@
+#pragma once
+// The options that say how a scene file is read, the same for every command.
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "shardwise/scene/scene_model.hpp"
+
+namespace shardwise::program {
+
+struct SceneFileOptions {
+  std::string material, materials, defects = "drop";
+  bool strict_materials = false;
+};
+
+void add_scene_options(CLI::App& app, SceneFileOptions& options);
+
+/// Reads and builds a scene. Remarks go to the log; `*remarks` gets them too, where given. Throws data errors
+/// that name the file, usage errors for the options.
+SceneModel load_scene(const std::string& path, const SceneFileOptions& options,
+                      std::vector<std::string>* remarks = nullptr);
+
+}  // namespace shardwise::program

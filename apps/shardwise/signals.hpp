@@ -1,0 +1,28 @@
+#pragma once
+// SIGINT, SIGTERM and SIGHUP ask the program to stop. The first sets a flag that every long step polls; a
+// second one removes half-written files and leaves at once. The handler touches lock-free atomics and
+// unlink() only.
+
+#include <atomic>
+#include <string>
+
+namespace shardwise::program {
+
+/// Installs the handlers; SIGPIPE is ignored, so that a closed pipe is an ordinary write error.
+void install_signal_handlers();
+
+/// True after a signal. Long calls take its address (`CoverageOptions::cancel`).
+const std::atomic<bool>& stop_requested();
+
+/// The first signal's number, 0 while there was none.
+int caught_signal();
+
+/// Throws Error{interrupted} after a signal; called between steps.
+void throw_if_stopped();
+
+/// A file that a second signal removes. At most 16 at a time; more are simply not remembered. Returns a slot
+/// for forget_temporary(), -1 where none was free. Main thread only.
+int remember_temporary(const std::string& path);
+void forget_temporary(int slot);
+
+}  // namespace shardwise::program

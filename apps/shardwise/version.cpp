@@ -1,0 +1,63 @@
+#include "version.hpp"
+
+#include <fmt/core.h>
+
+#include "commit.hpp"
+
+namespace shardwise::program {
+namespace {
+
+constexpr bool has_cuda =
+#if defined(SHARDWISE_WITH_CUDA)
+    true;
+#else
+    false;
+#endif
+constexpr bool has_embree =
+#if defined(SHARDWISE_WITH_EMBREE)
+    true;
+#else
+    false;
+#endif
+constexpr bool has_io =
+#if defined(SHARDWISE_WITH_IO)
+    true;
+#else
+    false;
+#endif
+constexpr bool has_pictures =
+#if defined(SHARDWISE_WITH_PICTURES)
+    true;
+#else
+    false;
+#endif
+
+}  // namespace
+
+const BuildFacts& build_facts() {
+  // The definitions come from this folder's CMakeLists.txt.
+  static const BuildFacts facts{
+      SHARDWISE_VERSION,
+      SHARDWISE_COMMIT,
+      SHARDWISE_COMPILER,
+      SHARDWISE_CUDA_COMPILER,
+      SHARDWISE_CUDA_ARCHITECTURES,
+      SHARDWISE_BUILD_TYPE,
+      SHARDWISE_SANITIZER,
+      {{"cuda", has_cuda}, {"embree", has_embree}, {"io", has_io}, {"pictures", has_pictures}}};
+  return facts;
+}
+
+std::string version_text() {
+  const BuildFacts& facts = build_facts();
+  std::string text = fmt::format("shardwise {}\ncommit    {}\nbuild     {}, {}{}\n", facts.version,
+                                 facts.commit, facts.build_type, facts.compiler,
+                                 facts.sanitizer.empty() ? "" : ", sanitizer " + facts.sanitizer);
+  if (has_cuda)
+    text += fmt::format("cuda      {}, architectures {}\n", facts.cuda_compiler, facts.cuda_architectures);
+  text += "options  ";
+  for (const auto& [part, built] : facts.parts) text += fmt::format(" {}={}", part, built ? "yes" : "no");
+  return text + "\n";
+}
+
+}  // namespace shardwise::program

@@ -1,0 +1,51 @@
+// A signal in the middle: the exit code names it, and outputs are whole or absent.
+
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "run_program.hpp"
+
+namespace shardwise::test {
+namespace {
+
+class Interrupt : public ProgramTest {
+ protected:
+  /// Stops a run of hours after a moment; returns the outcome.
+  Outcome stop_with(int number) const {
+    write("map.npy", "what was there before");
+    std::vector<std::string> arguments = coverage({"--map", path("map.npy"), "--json", path("report.json")});
+    *std::find(arguments.begin(), arguments.end(), "40k") = "100G";
+    RunningProgram program(folder_, arguments);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    EXPECT_TRUE(program.is_running());
+    const auto start = std::chrono::steady_clock::now();
+    program.send(number);
+    Outcome outcome = program.wait();
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    EXPECT_LT(seconds, 60) << "a stop has to be heard within a launch";
+    return outcome;
+  }
+  void check(int number, const std::string& name) const {
+    const Outcome outcome = stop_with(number);
+    expect_one_line_error(outcome, 128 + number, name);
+    EXPECT_EQ(read("map.npy"), "what was there before");
+    EXPECT_FALSE(exists("report.json"));
+    EXPECT_TRUE(leftovers().empty());
+  }
+};
+
+TEST_F(Interrupt, Terminate) {
+  check(SIGTERM, "SIGTERM");
+}
+TEST_F(Interrupt, ControlC) {
+  check(SIGINT, "SIGINT");
+}
+TEST_F(Interrupt, HangUp) {
+  check(SIGHUP, "SIGHUP");
+}
+
+}  // namespace
+}  // namespace shardwise::test

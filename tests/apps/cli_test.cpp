@@ -1,0 +1,133 @@
+// Help, version, unknown names, devices, scenes, bench: everything but coverage.
+
+#include <nlohmann/json.hpp>
+
+#include "run_program.hpp"
+
+namespace shardwise::test {
+namespace {
+
+using Json = nlohmann::json;
+class Cli : public ProgramTest {};
+
+TEST_F(Cli, EveryLevelHasHelpWithAnExample) {
+  const std::vector<std::vector<std::string>> levels{
+      {},          {"coverage"}, {"scene"}, {"scene", "info"}, {"scene", "city"}, {"scene", "dump"},
+      {"devices"}, {"bench"}};
+  for (std::vector<std::string> level : levels) {
+    std::string name = "shardwise";
+    for (const std::string& word : level) name += " " + word;
+    level.push_back("--help");
+    const Outcome outcome = run(level);
+    EXPECT_EQ(outcome.code, 0) << name;
+    EXPECT_EQ(outcome.err, "") << name;
+    EXPECT_NE(outcome.out.find("Usage: " + name), std::string::npos) << outcome.out;
+    EXPECT_NE(outcome.out.find("Example:\n  shardwise"), std::string::npos) << outcome.out;
+  }
+}
+
+TEST_F(Cli, VersionNamesCommitCompilerAndOptions) {
+  const Outcome outcome = run({"--version"});
+  EXPECT_EQ(outcome.code, 0);
+  for (const char* word :
+       {"shardwise 0.", "commit ", "build ", "options ", "cuda=", "embree=", "pictures="}) {
+    EXPECT_NE(outcome.out.find(word), std::string::npos) << word;
+  }
+}
+
+TEST_F(Cli, UnknownNamesNameTheNearest) {
+  expect_one_line_error(run({"covrage"}), 2, "did you mean 'coverage'?");
+  expect_one_line_error(run({"coverage", "x.xml", "--freqency", "1GHz"}), 2, "did you mean '--frequency'?");
+  expect_one_line_error(run({"scene", "inof", "x.xml"}), 2, "unknown subcommand 'inof'");
+  expect_one_line_error(run({"devices", "--jsn=-"}), 2, "did you mean '--json'?");
+  expect_one_line_error(run({"devices", "stray"}), 2, "unexpected argument 'stray'");
+  expect_one_line_error(run({}), 2, "needs a subcommand");
+  expect_one_line_error(run({"scene"}), 2, "needs a subcommand");
+}
+
+TEST_F(Cli, LaterCommandsAreRefusedByName) {
+  for (const char* name : {"merge", "paths", "solve", "jobs", "sweep", "calibrate", "plan"}) {
+    expect_one_line_error(run({name, "a", "--b", "c"}), 2,
+                          std::string("'") + name + "' is not in this version");
+  }
+}
+
+TEST_F(Cli, DevicesListsWhatWasAskedFor) {
+  const Outcome outcome = run({"devices", "--devices", "host:2x1", "--json", "-"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Json report = Json::parse(outcome.out);
+  EXPECT_EQ(report["schema"], 1);
+  ASSERT_EQ(report["devices"].size(), 2u);
+  for (const Json& device : report["devices"]) {
+    EXPECT_EQ(device["kind"], "host");
+    EXPECT_EQ(device["threads"], 1);
+    EXPECT_GT(device["memory_bytes"].get<std::uint64_t>(), 0u);
+  }
+  EXPECT_NE(report["devices"][0]["name"], report["devices"][1]["name"]);
+  expect_one_line_error(run({"devices", "--devices", "host:0"}), 2, "host:0");
+  expect_one_line_error(run({"devices", "--devices", "toaster"}), 2, "toaster");
+  expect_one_line_error(run({"devices", "--devices", "cuda:97"}), 2, "cuda:97");
+}
+
+TEST_F(Cli, LogFileHoldsTheError) {
+  const Outcome outcome = run({"devices", "--devices", "toaster", "--log-file", path("log")});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(read("log").find("toaster"), std::string::npos);
+  expect_one_line_error(run({"devices", "--log-file", path("none/log")}), 2, "does not exist");
+}
+
+TEST_F(Cli, SceneInfoCountsShapesTrianglesAndMaterials) {
+  const Outcome outcome = run({"scene", "info", box_scene(), "--json", "-"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Json report = Json::parse(outcome.out);
+  EXPECT_EQ(report["triangles"], 12);
+  ASSERT_EQ(report["shapes"].size(), 2u);
+  EXPECT_EQ(report["shapes"][1]["triangles"], 10);
+  EXPECT_EQ(report["materials"][0]["itu_class"], "concrete");
+  EXPECT_EQ(report["materials"][0]["triangles"], 12);
+  EXPECT_EQ(report["bounds"]["low"], Json({-50, -40, 0}));
+  EXPECT_EQ(report["bounds"]["high"], Json({50, 40, 20}));
+  EXPECT_EQ(report["defects"].size(), 0u);
+  EXPECT_NE(run({"scene", "info", box_scene()}).out.find("concrete"), std::string::npos);
+}
+
+TEST_F(Cli, DumpReadsBackAsTheSameScene) {
+  ASSERT_EQ(run({"scene", "dump", box_scene(), "-o", path("s.swscene")}).code, 0);
+  const Outcome before = run({"scene", "info", path("scene.xml"), "--json", "-"});
+  const Outcome after = run({"scene", "info", path("s.swscene"), "--json", "-"});
+  ASSERT_EQ(after.code, 0) << after.err;
+  const Json a = Json::parse(before.out), b = Json::parse(after.out);
+  for (const char* key : {"triangles", "vertices", "bounds", "materials", "shapes"})
+    EXPECT_EQ(a[key], b[key]) << key;
+  expect_one_line_error(run({"scene", "dump", path("scene.xml"), "-o", path("s.txt")}), 2, ".swscene");
+}
+
+TEST_F(Cli, CityIsTheSameForTheSameSeed) {
+  const auto make = [&](const char* name, const char* seed) {
+    return run({"scene", "city", "-o", path(name), "--blocks", "2x1", "--seed", seed, "--json", "-"});
+  };
+  const Outcome one = make("a", "7"), two = make("b", "7"), other = make("c", "8");
+  ASSERT_EQ(one.code, 0) << one.err;
+  EXPECT_TRUE(exists("a/city.xml"));
+  EXPECT_EQ(read("a/city.xml"), read("b/city.xml"));
+  EXPECT_NE(Json::parse(one.out)["triangles"], 0);
+  EXPECT_NE(read("a/city.xml"), read("c/city.xml"));
+  EXPECT_EQ(run({"scene", "info", path("a/city.xml")}).code, 0);
+  EXPECT_TRUE(leftovers().empty());
+  expect_one_line_error(run({"scene", "city", "-o", path("no/city")}), 2, "does not exist");
+  expect_one_line_error(run({"scene", "city", "-o", path("d"), "--blocks", "0x2"}), 2, "--blocks");
+  EXPECT_FALSE(exists("d"));
+}
+
+TEST_F(Cli, BenchRefusesWhatItDoesNotKnow) {
+  expect_one_line_error(run({"bench", "nonsense"}), 2, "unknown benchmark 'nonsense'");
+  expect_one_line_error(run({"bench"}), 2, "needs the name");
+}
+
+TEST_F(Cli, FullStandardOutputIsAnIoError) {
+  const Outcome outcome = run({"devices", "--devices", "host:1"}, "/dev/full");
+  expect_one_line_error(outcome, 1, "standard output");
+}
+
+}  // namespace
+}  // namespace shardwise::test
