@@ -13,11 +13,15 @@ ResourceId next_resource_id() noexcept {
 
 namespace {
 
-bool ranges_touch(std::uint64_t begin_a, std::uint64_t length_a, std::uint64_t begin_b, std::uint64_t length_b) {
-  return begin_a < begin_b + length_b && begin_b < begin_a + length_a;
+/// Of two ranges that are not empty; a range may reach up to the last of the 2^64 bytes.
+bool ranges_touch(std::uint64_t begin_a, std::uint64_t length_a, std::uint64_t begin_b,
+                  std::uint64_t length_b) {
+  return begin_a < begin_b ? begin_b - begin_a < length_a : begin_a - begin_b < length_b;
 }
 
-bool is_plain(const Access& a) { return a.count0 == 1 && a.count1 == 1; }
+bool is_plain(const Access& a) {
+  return a.count0 == 1 && a.count1 == 1;
+}
 
 /// Whether any row of the box `a` touches the plain range [begin, begin + length).
 bool box_touches_range(const Access& a, std::uint64_t begin, std::uint64_t length) {
@@ -34,7 +38,7 @@ bool box_touches_range(const Access& a, std::uint64_t begin, std::uint64_t lengt
 }
 
 bool overlap(const Access& a, const Access& b) {
-  if (a.length == 0 || b.length == 0) return false;
+  if (a.is_empty() || b.is_empty()) return false;
   if (!ranges_touch(a.begin, a.end() - a.begin, b.begin, b.end() - b.begin)) return false;
   if (is_plain(b)) return box_touches_range(a, b.begin, b.length);
   for (std::uint32_t j = 0; j < b.count1; ++j)
@@ -52,7 +56,9 @@ bool conflicts(const Access& a, const Access& b) {
 }
 
 bool covers(const Access& outer, const Access& inner) {
-  return outer.resource == inner.resource && is_plain(outer) && outer.begin <= inner.begin && inner.end() <= outer.end();
+  if (outer.resource != inner.resource) return false;
+  if (inner.is_empty()) return true;
+  return is_plain(outer) && outer.begin <= inner.begin && inner.end() <= outer.end();
 }
 
 AccessList::AccessList(std::initializer_list<Access> accesses) {
@@ -61,7 +67,8 @@ AccessList::AccessList(std::initializer_list<Access> accesses) {
 
 void AccessList::add(const Access& access) {
   if (size_ == capacity)
-    throw Error(ErrorClass::internal, "AccessList: more than 8 accesses in one operation; merge neighbouring ranges");
+    throw Error(ErrorClass::internal,
+                "AccessList: more than 8 accesses in one operation; merge neighbouring ranges");
   accesses_[size_++] = access;
 }
 

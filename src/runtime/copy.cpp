@@ -8,7 +8,8 @@
 
 namespace shardwise {
 
-Operation copy_operation(std::string name, void* target, const void* source, std::uint64_t bytes, AccessList accesses) {
+Operation copy_operation(std::string name, void* target, const void* source, std::uint64_t bytes,
+                         AccessList accesses) {
   Operation operation;
   operation.name = std::move(name);
   operation.kind = OperationKind::copy;

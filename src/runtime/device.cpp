@@ -8,9 +8,12 @@ namespace shardwise {
 
 const char* to_string(PlatformKind kind) noexcept {
   switch (kind) {
-    case PlatformKind::host: return "host";
-    case PlatformKind::cuda: return "cuda";
-    case PlatformKind::sim: return "sim";
+    case PlatformKind::host:
+      return "host";
+    case PlatformKind::cuda:
+      return "cuda";
+    case PlatformKind::sim:
+      return "sim";
   }
   return "?";
 }
@@ -25,17 +28,21 @@ void MemoryCounter::add(std::uint64_t bytes) noexcept {
 void* Device::allocate(Stream& stream, std::uint64_t bytes, MemoryUse use, const std::string& what) {
   void* pointer = raw_allocate(stream, bytes);
   if (!pointer)
-    throw Error(ErrorClass::memory,
-                fmt::format("{}: no memory for {} ({} bytes asked for, {} bytes in use here, {} bytes free); use a smaller "
-                            "chunk or --memory, or more devices",
-                            name(), what, bytes, work_memory_.current() + scene_memory_.current(), free_memory()));
+    throw Error(
+        ErrorClass::memory,
+        fmt::format(
+            "{}: no memory for {} ({} bytes asked for, {} bytes in use here, {} bytes free); use a smaller "
+            "chunk or --memory, or more devices",
+            name(), what, bytes, work_memory_.current() + scene_memory_.current(), free_memory()));
   memory(use).add(bytes);
   return pointer;
 }
 
-void Device::release(Stream& stream, void* pointer, std::uint64_t bytes, MemoryUse use, ResourceId resource) noexcept {
+void Device::release(Stream& stream, void* pointer, std::uint64_t bytes, MemoryUse use,
+                     ResourceId resource) noexcept {
   try {
-    raw_release(stream, pointer, resource, bytes, [counter = &memory(use), bytes] { counter->subtract(bytes); });
+    raw_release(stream, pointer, resource, bytes,
+                [counter = &memory(use), bytes] { counter->subtract(bytes); });
   } catch (...) {
     // A stream that cannot even queue a release belongs to a lost device: its memory is gone with it.
     memory(use).subtract(bytes);

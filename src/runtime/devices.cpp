@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <set>
 
@@ -18,9 +19,10 @@ namespace shardwise {
 namespace {
 
 [[noreturn]] void bad_part(const std::string& part, const std::string& why) {
-  throw_usage(fmt::format("devices: '{}' {}; write host:N, host:NxTHREADS, cuda, cuda:0,1, cuda:UUID, cuda:BUSID or sim:N, "
-                          "joined with '+'",
-                          part, why));
+  throw_usage(fmt::format(
+      "devices: '{}' {}; write host:N, host:NxTHREADS, cuda, cuda:0,1, cuda:UUID, cuda:BUSID or sim:N, "
+      "joined with '+'",
+      part, why));
 }
 
 int parse_count(const std::string& part, const std::string& text, const char* what) {
@@ -77,8 +79,9 @@ void check_alike(const std::vector<std::shared_ptr<Device>>& devices, bool allow
     const DeviceInfo& info = device->info();
     const bool alike = info.kind == first.kind && info.model == first.model && info.threads == first.threads;
     if (!alike && !allow_mixed)
-      throw_usage(fmt::format("devices: {} ({}, {} threads) is unlike {} ({}, {} threads); add --allow-mixed to use both",
-                              info.name, info.model, info.threads, first.name, first.model, first.threads));
+      throw_usage(fmt::format(
+          "devices: {} ({}, {} threads) is unlike {} ({}, {} threads); add --allow-mixed to use both",
+          info.name, info.model, info.threads, first.name, first.model, first.threads));
   }
 }
 
@@ -94,7 +97,9 @@ DeviceSet DeviceSet::first() const {
 DeviceSet open_devices(const std::string& spec, const OpenOptions& options) {
 #if defined(__x86_64__)
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("bmi2"))
-    throw_usage("this processor lacks AVX2, FMA or BMI2: shardwise's host code is built for x86-64-v3 (2013 and later)");
+    throw_usage(
+        "this processor lacks AVX2, FMA or BMI2: shardwise's host code is built for x86-64-v3 (2013 and "
+        "later)");
 #endif
   std::string wanted = spec;
   if (wanted.empty()) {
@@ -108,16 +113,22 @@ DeviceSet open_devices(const std::string& spec, const OpenOptions& options) {
   set.timeline_ = std::make_shared<Timeline>();
 
   const std::vector<Part> parts = split_parts(wanted);
+  const bool any_sim =
+      std::any_of(parts.begin(), parts.end(), [](const Part& part) { return part.platform == "sim"; });
+  const bool any_real = std::any_of(parts.begin(), parts.end(), [](const Part& part) {
+    return part.platform == "host" || part.platform == "cuda";
+  });
+  if (any_sim && any_real)
+    throw_usage("devices: '" + wanted + "' mixes sim with real devices, which share no time; use one kind");
   int host_index = 0;
-  bool any_sim = false, any_real = false;
   for (const Part& part : parts) {
     if (part.platform == "host") {
-      any_real = true;
       int count = 1, threads = 0;
       if (!part.arguments.empty()) {
         const std::size_t x = part.arguments.find('x');
         count = parse_count(part.text, part.arguments.substr(0, x), "the number of devices");
-        if (x != std::string::npos) threads = parse_count(part.text, part.arguments.substr(x + 1), "the threads of each");
+        if (x != std::string::npos)
+          threads = parse_count(part.text, part.arguments.substr(x + 1), "the threads of each");
       }
       // The cores are shared equally, one at least.
       if (threads == 0) threads = std::max(1, available_cores() / count);
@@ -126,9 +137,10 @@ DeviceSet open_devices(const std::string& spec, const OpenOptions& options) {
         set.devices_.push_back(std::make_shared<HostDevice>(info, info.memory_bytes));
       }
     } else if (part.platform == "sim") {
-      any_sim = true;
-      if (set.sim_world_) bad_part(part.text, "is a second sim part; give one with the total number of devices");
-      const int count = part.arguments.empty() ? 1 : parse_count(part.text, part.arguments, "the number of devices");
+      if (set.sim_world_)
+        bad_part(part.text, "is a second sim part; give one with the total number of devices");
+      const int count =
+          part.arguments.empty() ? 1 : parse_count(part.text, part.arguments, "the number of devices");
       auto world = std::make_shared<SimScheduler>(options.sim_seed, available_cores());
       set.sim_world_ = world;
       for (int i = 0; i < count; ++i) {
@@ -136,27 +148,33 @@ DeviceSet open_devices(const std::string& spec, const OpenOptions& options) {
         set.devices_.push_back(std::make_shared<SimDevice>(info, world, info.memory_bytes));
       }
     } else if (part.platform == "cuda") {
-      any_real = true;
 #if SHARDWISE_WITH_CUDA
-      for (int index : cuda_select(part.text, part.arguments)) set.devices_.push_back(open_cuda_device(index));
+      for (int index : cuda_select(part.text, part.arguments))
+        set.devices_.push_back(open_cuda_device(index));
 #else
       bad_part(part.text, "needs CUDA, which this build leaves out (configure with --preset cuda)");
 #endif
     } else {
-      bad_part(part.text.empty() ? wanted : part.text, fmt::format("names the platform '{}', which does not exist", part.platform));
+      bad_part(part.text.empty() ? wanted : part.text,
+               fmt::format("names the platform '{}', which does not exist", part.platform));
     }
   }
-  if (any_sim && any_real) throw_usage("devices: '" + wanted + "' mixes sim with real devices, which share no time; use one kind");
 
   std::set<std::string> names;
   for (const auto& device : set.devices_)
     if (!names.insert(device->name()).second)
-      throw_usage(fmt::format("devices: {} is named twice in '{}'; name each device once", device->name(), wanted));
+      throw_usage(
+          fmt::format("devices: {} is named twice in '{}'; name each device once", device->name(), wanted));
   check_alike(set.devices_, options.allow_mixed);
 #if SHARDWISE_WITH_CUDA
   probe_cuda_peers(set.devices_, options.require_peer, set.warnings_);
 #endif
-  for (const auto& device : set.devices_) device->set_timeline(set.timeline_.get());
+  std::vector<std::string> device_names;
+  for (const auto& device : set.devices_) {
+    device->set_timeline(set.timeline_.get());
+    device_names.push_back(device->name());
+  }
+  set.timeline_->set_devices(std::move(device_names));
   return set;
 }
 

@@ -17,13 +17,16 @@ void set_error_hook(std::function<void(const std::string&)> hook) {
 
 void report_unwaited_error(const std::string& message) noexcept {
   try {
-    std::lock_guard lock(hook_mutex);
-    if (error_hook)
-      error_hook(message);
-    else
-      std::fprintf(stderr, "shardwise: error of a call that nobody waited for: %s\n", message.c_str());
+    // A copy, called outside the lock: a hook may set another hook, or drop another failing Pending.
+    std::function<void(const std::string&)> hook;
+    {
+      std::lock_guard lock(hook_mutex);
+      hook = error_hook;
+    }
+    if (hook) return hook(message);
+    std::fprintf(stderr, "shardwise: error of a call that nobody waited for: %s\n", message.c_str());
   } catch (...) {
-    std::fprintf(stderr, "shardwise: the error hook threw\n");
+    std::fprintf(stderr, "shardwise: the error hook threw; it was given: %s\n", message.c_str());
   }
 }
 

@@ -7,8 +7,9 @@
 namespace shardwise {
 
 std::string Race::text() const {
-  return fmt::format("race: '{}' and '{}' touch the same bytes (resource {}) and no chain of events orders them", first,
-                     second, resource);
+  return fmt::format(
+      "race: '{}' and '{}' touch the same bytes (resource {}) and no chain of events makes that safe", first,
+      second, resource);
 }
 
 std::size_t RaceChecker::add_stream(std::string name) {
@@ -34,20 +35,34 @@ void RaceChecker::on_operation(std::size_t stream, const Operation& operation) {
   const std::string name = fmt::format("{} on {}", operation.name, stream_names_[stream]);
 
   for (const Access& access : operation.accesses) {
-    if (access.length == 0) continue;
+    if (access.is_empty()) continue;
+    if (const auto release = released_.find(access.resource); release != released_.end())
+      report(release->second, name, access.resource);
     std::vector<Entry>& entries = history_[access.resource];
     for (const Entry& entry : entries)
-      if (conflicts(entry.access, access) && !ordered(entry, clock)) races_.push_back({entry.name, name, access.resource});
-    // What this one covers and is ordered behind can race with nothing that this one does not race with too.
-    if (access.mode == AccessMode::write)
-      std::erase_if(entries, [&](const Entry& entry) { return ordered(entry, clock) && covers(access, entry.access); });
+      if (conflicts(entry.access, access) && !ordered(entry, clock))
+        report(entry.name, name, access.resource);
+    std::erase_if(entries, [&](const Entry& entry) {
+      return (access.mode == AccessMode::write || access.mode == entry.access.mode) &&
+             ordered(entry, clock) && covers(access, entry.access);
+    });
   }
-  if (operation.kind == OperationKind::release) {
-    for (const Access& access : operation.accesses) history_.erase(access.resource);
-    return;
+  for (const Access& access : operation.accesses) {
+    if (access.is_empty()) continue;
+    if (operation.kind == OperationKind::release) {
+      history_.erase(access.resource);
+      released_.emplace(access.resource, name);
+    } else if (!released_.contains(access.resource)) {
+      history_[access.resource].push_back({access, stream, tick, name});
+    }
   }
-  for (const Access& access : operation.accesses)
-    if (access.length > 0) history_[access.resource].push_back({access, stream, tick, name});
+}
+
+void RaceChecker::report(const std::string& first, const std::string& second, ResourceId resource) {
+  const bool known = std::any_of(races_.begin(), races_.end(), [&](const Race& race) {
+    return race.resource == resource && race.first == first && race.second == second;
+  });
+  if (!known) races_.push_back({first, second, resource});
 }
 
 VectorClock RaceChecker::on_record(std::size_t stream) const {
@@ -56,8 +71,12 @@ VectorClock RaceChecker::on_record(std::size_t stream) const {
   return clock;
 }
 
-void RaceChecker::on_wait(std::size_t stream, const VectorClock& event) { join(clocks_[stream], event); }
+void RaceChecker::on_wait(std::size_t stream, const VectorClock& event) {
+  join(clocks_[stream], event);
+}
 
-void RaceChecker::on_host_wait(const VectorClock& event) { join(host_clock_, event); }
+void RaceChecker::on_host_wait(const VectorClock& event) {
+  join(host_clock_, event);
+}
 
 }  // namespace shardwise

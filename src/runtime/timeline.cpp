@@ -4,19 +4,24 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <ostream>
-#include <set>
 
 namespace shardwise {
+
+void Timeline::set_devices(std::vector<std::string> names) {
+  std::lock_guard lock(mutex_);
+  devices_ = std::move(names);
+}
 
 void Timeline::start() {
   std::lock_guard lock(mutex_);
   records_.clear();
-  origin_ = std::chrono::steady_clock::now();
+  origin_ = std::chrono::steady_clock::now().time_since_epoch().count();
   recording_ = true;
 }
 
 double Timeline::now() const {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - origin_).count();
+  using clock = std::chrono::steady_clock;
+  return std::chrono::duration<double>(clock::now().time_since_epoch() - clock::duration(origin_.load())).count();
 }
 
 void Timeline::add(TimelineRecord record) {
@@ -46,8 +51,13 @@ double covered(std::vector<Interval> intervals) {
 }  // namespace
 
 std::vector<TimelineSummary> Timeline::summary() const {
-  std::set<std::string> names;
-  for (const TimelineRecord& record : records()) names.insert(record.device);
+  std::vector<std::string> names;
+  {
+    std::lock_guard lock(mutex_);
+    names = devices_;
+  }
+  for (const TimelineRecord& record : records())
+    if (std::find(names.begin(), names.end(), record.device) == names.end()) names.push_back(record.device);
   std::vector<TimelineSummary> result;
   for (const std::string& name : names) result.push_back(summary_of(name, 0));
   return result;

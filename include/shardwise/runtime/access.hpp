@@ -1,5 +1,6 @@
 #pragma once
-// What an operation touches, declared before it runs: the input of dependency derivation and of the race check.
+// What an operation touches, declared before it runs: the input of dependency derivation and of the race
+// check.
 
 #include <array>
 #include <cstddef>
@@ -21,7 +22,7 @@ enum class AccessMode : std::uint8_t {
 };
 
 /// A byte range of a resource, or a strided box: `length` bytes at `begin`, repeated count0 x count1 times at
-/// distances stride0 and stride1.
+/// distances stride0 and stride1. A length or a count of zero touches nothing.
 ///
 ///     begin                begin + stride0
 ///       |<- length ->|        |<- length ->|        count0 of them = one plane, count1 planes stride1 apart
@@ -33,13 +34,15 @@ struct Access {
   std::uint32_t count0 = 1, count1 = 1;
   AccessMode mode = AccessMode::read;
 
+  bool is_empty() const { return length == 0 || count0 == 0 || count1 == 0; }
+  /// One past the last byte.
   std::uint64_t end() const {
-    return length == 0 ? begin : begin + (count0 - 1) * stride0 + (count1 - 1) * stride1 + length;
+    return is_empty() ? begin : begin + (count0 - 1) * stride0 + (count1 - 1) * stride1 + length;
   }
 };
 
-/// Whether the two touch a common byte in modes that need an order (at least one writes, and they are not both
-/// accumulations).
+/// Whether the two touch a common byte in modes that need an order (at least one writes, and they are not
+/// both accumulations).
 bool conflicts(const Access& a, const Access& b);
 
 /// Whether every byte of `inner` lies in `outer`, where that can be said cheaply (a plain range as `outer`).

@@ -1,14 +1,16 @@
 #pragma once
 
+#include <limits>
 #include <type_traits>
 #include <utility>
 
 #include "shardwise/runtime/device.hpp"
+#include "shardwise/runtime/error.hpp"
 
 namespace shardwise {
 
-/// Untyped device memory, owned. Stream-ordered: usable by what its stream runs from now on, given back when the
-/// stream comes to the point where the owner was destroyed. A moved-from or default Memory is empty.
+/// Untyped device memory, owned. Stream-ordered: usable by what its stream runs from now on, given back when
+/// the stream comes to the point where the owner was destroyed. A moved-from or default Memory is empty.
 class Memory {
  public:
   Memory() = default;
@@ -30,6 +32,7 @@ class Memory {
   std::uint64_t bytes() const { return bytes_; }
   ResourceId resource() const { return resource_; }
   const std::string& name() const { return name_; }
+  /// Not of an empty Memory.
   Device& device() const { return stream_->device(); }
 
   Access access(AccessMode mode) const { return access(mode, 0, bytes_); }
@@ -68,7 +71,7 @@ class Buffer {
  public:
   Buffer() = default;
   Buffer(Stream& stream, std::uint64_t size, std::string name, MemoryUse use = MemoryUse::work)
-      : memory_(stream, size * sizeof(T), std::move(name), use), size_(size) {}
+      : memory_(stream, byte_count(stream, size, name), std::move(name), use), size_(size) {}
   Buffer(Buffer&& other) noexcept : memory_(std::move(other.memory_)), size_(std::exchange(other.size_, 0)) {}
   Buffer& operator=(Buffer&& other) noexcept {
     memory_ = std::move(other.memory_);
@@ -90,6 +93,15 @@ class Buffer {
   }
 
  private:
+  static std::uint64_t byte_count(Stream& stream, std::uint64_t size, const std::string& name) {
+    if (size > std::numeric_limits<std::uint64_t>::max() / sizeof(T))
+      throw Error(ErrorClass::memory,
+                  stream.device().name() + ": no memory for " + name + " (" + std::to_string(size) +
+                      " elements of " + std::to_string(sizeof(T)) +
+                      " bytes are more bytes than 64 bits count); check the number of elements");
+    return size * sizeof(T);
+  }
+
   Memory memory_;
   std::uint64_t size_ = 0;
 };

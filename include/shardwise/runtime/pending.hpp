@@ -9,13 +9,14 @@
 
 namespace shardwise {
 
-/// Called with the message of an error that nobody waited for. The default prints one line on standard error.
+/// Called, from any thread, with the message of an error that nobody waited for. The default prints one line
+/// on standard error.
 void set_error_hook(std::function<void(const std::string&)> hook);
 void report_unwaited_error(const std::string& message) noexcept;
 
-/// A result that is being computed. Move-only. wait() finishes the call: it throws the call's error, runs its hooks on
-/// this thread, and may be repeated. A Pending that is destroyed unwaited waits, frees, and gives its error to the
-/// error hook. A moved-from Pending is empty: wait() on it is a usage error.
+/// A result that is being computed. Move-only. wait() finishes the call: it throws the call's error, runs its
+/// hooks on this thread, and may be repeated. A Pending that is destroyed unwaited waits, frees, and gives
+/// its error to the error hook. A moved-from Pending is empty: wait() on it is a usage error.
 template <class T>
 class [[nodiscard]] Pending {
  public:

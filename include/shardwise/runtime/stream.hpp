@@ -1,6 +1,6 @@
 #pragma once
-// In-order, asynchronous queues of a device, and the events that order them. A missing event edge is a bug that shows
-// on every backend: host streams really run beside each other, sim streams run in random order.
+// In-order, asynchronous queues of a device, and the events that order them. A missing event edge is a bug
+// that shows on every backend: host streams really run beside each other, sim streams run in random order.
 
 #include <cstddef>
 #include <memory>
@@ -17,6 +17,8 @@ class EventState {
   /// Blocks the calling thread until the event is signalled, also as failed.
   virtual void wait_on_host() = 0;
   virtual bool is_signalled() = 0;
+  /// Once signalled: whether anything that the event was recorded behind failed or was dropped.
+  virtual bool failed() = 0;
   /// What the event was recorded behind; for messages and the timeline.
   std::string recorded_after;
 };
@@ -30,6 +32,8 @@ class Event {
     if (state_) state_->wait_on_host();
   }
   bool is_signalled() const { return !state_ || state_->is_signalled(); }
+  /// Once signalled: whether what it stands behind failed.
+  bool failed() const { return state_ && state_->failed(); }
   EventState* state() const { return state_.get(); }
   std::shared_ptr<EventState> shared_state() const { return state_; }
 
@@ -37,9 +41,10 @@ class Event {
   std::shared_ptr<EventState> state_;
 };
 
-/// One in-order queue. A stream that meets an error keeps the first one and drops what is queued behind it; dropped
-/// operations still signal their events, as failed, and a stream that waits for a failed event fails too, so nobody
-/// hangs and no garbage is used. Calls come from one thread at a time. The destructor waits for what is queued.
+/// One in-order queue. A stream that meets an error keeps the first one and drops what is queued behind it;
+/// dropped operations still signal their events, as failed, and a stream that waits for a failed event fails
+/// too (with a DependencyError), so nobody hangs and no garbage is used. Calls come from one thread at a
+/// time. The destructor waits for what is queued.
 class Stream {
  public:
   virtual ~Stream() = default;

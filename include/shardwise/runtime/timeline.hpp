@@ -18,7 +18,7 @@ struct TimelineRecord {
   OperationKind kind = OperationKind::launch;
   std::uint64_t bytes = 0;
   double begin_s = 0, end_s = 0;  ///< since Timeline::start(); virtual seconds on sim
-  std::string waited_for;         ///< the operation whose event this one's stream waited for last; may be empty
+  std::string waited_for;  ///< the operation whose event this one's stream waited for last; may be empty
 };
 
 /// Per device: where the time went.
@@ -31,9 +31,13 @@ struct TimelineSummary {
   std::string idle_waited_for;  ///< the operation that most of the idle time waited for
 };
 
-/// Every copy and launch of a device set, per device and stream. Thread-safe; recording costs nothing while off.
+/// Every copy and launch of a device set, per device and stream. Thread-safe, start() included; recording
+/// costs nothing while off.
 class Timeline {
  public:
+  /// The devices that summary() lists, in this order, also where they ran nothing. Others follow as they
+  /// appear.
+  void set_devices(std::vector<std::string> names);
   /// Forgets what was recorded and records from now on.
   void start();
   void stop() { recording_ = false; }
@@ -54,7 +58,8 @@ class Timeline {
  private:
   mutable std::mutex mutex_;
   std::vector<TimelineRecord> records_;
-  std::chrono::steady_clock::time_point origin_{};
+  std::vector<std::string> devices_;
+  std::atomic<std::chrono::steady_clock::rep> origin_{0};
   std::atomic<bool> recording_{false};
 };
 

@@ -46,7 +46,9 @@ void* allocate_host_bytes(std::uint64_t bytes) noexcept {
   return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
 }
 
-void release_host_bytes(void* pointer) noexcept { std::free(pointer); }
+void release_host_bytes(void* pointer) noexcept {
+  std::free(pointer);
+}
 
 std::string host_model_name() {
   std::ifstream file("/proc/cpuinfo");

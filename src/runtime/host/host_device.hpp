@@ -5,7 +5,8 @@
 
 namespace shardwise {
 
-/// A CPU device: its own memory, an arena of threads, and one worker thread per stream (copies run there too).
+/// A CPU device: its own memory, an arena of threads, and one worker thread per stream (copies run there
+/// too).
 class HostDevice : public Device {
  public:
   HostDevice(DeviceInfo info, std::uint64_t memory_limit);

@@ -1,5 +1,6 @@
 #include "runtime/host/host_stream.hpp"
 
+#include "runtime/sim/sim_world.hpp"
 #include "shardwise/runtime/error.hpp"
 #include "shardwise/runtime/timeline.hpp"
 
@@ -93,7 +94,11 @@ Event HostStream::record() {
 }
 
 void HostStream::wait(const Event& event) {
-  if (event.state()) push({{}, nullptr, event.shared_state()});
+  if (!event.state()) return;
+  if (dynamic_cast<SimEvent*>(event.state()))
+    throw_usage(device_.name() + ": a host stream cannot wait for an event of a sim device ('" +
+                event.state()->recorded_after + "'), which runs in no real time; use one kind of devices");
+  push({{}, nullptr, event.shared_state()});
 }
 
 void HostStream::synchronize() {
@@ -109,6 +114,8 @@ std::string HostStream::error() {
     std::rethrow_exception(error_);
   } catch (const std::exception& error) {
     return error.what();
+  } catch (...) {
+    return "unknown error";
   }
 }
 
@@ -117,15 +124,37 @@ void HostStream::fail(std::exception_ptr error) {
   if (!error_) error_ = std::move(error);
 }
 
+void HostStream::wait_for(EventState& event) {
+  event.wait_on_host();
+  waited_for_ = event.recorded_after;
+  if (event.failed())
+    throw DependencyError(device_.name() + ": not run, because '" + event.recorded_after + "' failed");
+}
+
 void HostStream::run_operation(Operation& operation) {
   HostLaunchContext context(device_);
   Timeline* timeline = device_.timeline();
+  const std::string waited_for = std::exchange(waited_for_, {});
   const bool recorded = timeline && timeline->is_recording() && operation.kind != OperationKind::release;
   const double begin = recorded ? timeline->now() : 0;
   operation.body(context);
   if (recorded)
-    timeline->add({device_.name(), name(), operation.name, operation.kind, operation.bytes, begin, timeline->now(),
-                   std::exchange(waited_for_, {})});
+    timeline->add({device_.name(), name(), operation.name, operation.kind, operation.bytes, begin,
+                   timeline->now(), waited_for});
+}
+
+void HostStream::run_item(Item& item, bool failed) {
+  if (item.signal) return item.signal->signal(failed);
+  try {
+    // Waits happen also behind an error: an event that is signalled as failed is so only once all before it
+    // is over.
+    if (item.wait_for) wait_for(*item.wait_for);
+    // Releases run also behind an error: their memory is free either way.
+    else if (!failed || item.operation.kind == OperationKind::release)
+      run_operation(item.operation);
+  } catch (...) {
+    fail(std::current_exception());
+  }
 }
 
 void HostStream::run() {
@@ -133,31 +162,15 @@ void HostStream::run() {
   while (true) {
     work_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
     if (queue_.empty()) return;
-    Item item = std::move(queue_.front());
-    queue_.pop_front();
     busy_ = true;
     const bool failed = static_cast<bool>(error_);
-    lock.unlock();
-
-    if (item.wait_for) {
-      item.wait_for->wait_on_host();
-      waited_for_ = item.wait_for->recorded_after;
-      auto* host_event = dynamic_cast<HostEvent*>(item.wait_for.get());
-      if (host_event && host_event->failed())
-        fail(std::make_exception_ptr(Error(ErrorClass::device, device_.name() + ": not run, because '" +
-                                                                   item.wait_for->recorded_after + "' failed")));
-    } else if (item.signal) {
-      item.signal->signal(failed);
-    } else if (!failed || item.operation.kind == OperationKind::release) {
-      // Releases run also behind an error: their memory is free either way.
-      try {
-        run_operation(item.operation);
-      } catch (...) {
-        fail(std::current_exception());
-      }
+    {
+      Item item = std::move(queue_.front());
+      queue_.pop_front();
+      lock.unlock();
+      run_item(item, failed);
+      // What the operation holds is let go here, before the stream counts as idle.
     }
-    item = {};  // what the operation holds is let go before the stream counts as idle
-
     lock.lock();
     busy_ = false;
     if (queue_.empty()) idle_.notify_all();

@@ -1,6 +1,8 @@
 #pragma once
-// A worker thread and a queue. enqueue(), record() and wait() come from one thread at a time; the worker alone runs
-// operations. Invariant: items leave the queue in order, and an item that waits for an event holds up all behind it.
+// A worker thread and a queue. enqueue(), record() and wait() come from one thread at a time; the worker
+// alone runs operations. Invariants: items leave the queue in order, and an item that waits for an event
+// holds up all behind it; nothing that an item does ends the worker. error_ is set by the worker while it is
+// busy and taken by the enqueuing thread while it is not.
 
 #include <condition_variable>
 #include <deque>
@@ -17,7 +19,7 @@ class HostEvent final : public EventState {
   void wait_on_host() override;
   bool is_signalled() override;
   void signal(bool failed);
-  bool failed();
+  bool failed() override;
   /// Runs `function` once signalled, at once if it already is, on the signalling thread.
   void on_signal(std::function<void()> function);
 
@@ -42,11 +44,13 @@ class HostStream final : public Stream {
  private:
   struct Item {
     Operation operation;
-    std::shared_ptr<HostEvent> signal;       ///< set: a record
-    std::shared_ptr<EventState> wait_for;    ///< set: a wait
+    std::shared_ptr<HostEvent> signal;     ///< set: a record
+    std::shared_ptr<EventState> wait_for;  ///< set: a wait
   };
   void push(Item item);
   void run();
+  void run_item(Item& item, bool failed);
+  void wait_for(EventState& event);
   void run_operation(Operation& operation);
   void fail(std::exception_ptr error);
 
@@ -56,7 +60,8 @@ class HostStream final : public Stream {
   std::deque<Item> queue_;
   bool busy_ = false, stopping_ = false;
   std::exception_ptr error_;
-  std::string last_enqueued_, waited_for_;
+  std::string last_enqueued_;  ///< the enqueuing thread's
+  std::string waited_for_;     ///< the worker's
   std::thread worker_;
 };
 

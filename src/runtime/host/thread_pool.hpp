@@ -1,5 +1,6 @@
 #pragma once
-// The threads of one host device: a TBB arena of fixed width. A stream's worker thread takes one of its slots.
+// The threads of one host device: a TBB arena of fixed width. A stream's worker thread takes one of its
+// slots.
 
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
@@ -19,7 +20,8 @@ class ThreadPool {
   void parallel_for(std::int64_t count, std::int64_t grain, const RangeFunction& function) {
     grain = std::max<std::int64_t>(grain, 1);
     if (threads_ == 1 || count <= grain) {
-      for (std::int64_t begin = 0; begin < count; begin += grain) function(begin, std::min(begin + grain, count));
+      for (std::int64_t begin = 0; begin < count; begin += grain)
+        function(begin, std::min(begin + grain, count));
       return;
     }
     const std::int64_t pieces = (count + grain - 1) / grain;

@@ -10,8 +10,15 @@
 namespace shardwise {
 
 void SimEvent::wait_on_host() {
-  world_.run_until([&] { return signalled; });
-  world_.checker().on_host_wait(clock);
+  world_->run_until([&] { return signalled_; });
+  world_->checker().on_host_wait(clock);
+  world_->reach_on_host(time_s_);
+}
+
+void SimEvent::signal(bool failed, double time_s) {
+  signalled_ = true;
+  failed_ = failed;
+  time_s_ = time_s;
 }
 
 std::vector<RaceReport> SimScheduler::races() const {
@@ -20,16 +27,16 @@ std::vector<RaceReport> SimScheduler::races() const {
   return result;
 }
 
-std::uint64_t SimScheduler::take_order_hash() { return std::exchange(order_hash_, 1469598103934665603ull); }
-
-double SimScheduler::virtual_time() const {
-  double time = 0;
-  for (const SimStream* stream : streams_) time = std::max(time, stream->time_s());
-  return time;
+std::uint64_t SimScheduler::take_order_hash() {
+  return std::exchange(order_hash_, empty_order_hash);
 }
 
-void SimScheduler::add_stream(SimStream* stream) { streams_.push_back(stream); }
-void SimScheduler::remove_stream(SimStream* stream) { std::erase(streams_, stream); }
+void SimScheduler::add_stream(SimStream* stream) {
+  streams_.push_back(stream);
+}
+void SimScheduler::remove_stream(SimStream* stream) {
+  std::erase(streams_, stream);
+}
 
 void SimScheduler::run_until(const std::function<bool()>& done) {
   std::vector<SimStream*> ready;
@@ -38,9 +45,12 @@ void SimScheduler::run_until(const std::function<bool()>& done) {
     for (SimStream* stream : streams_)
       if (stream->is_ready()) ready.push_back(stream);
     if (ready.empty())
-      throw Error(ErrorClass::internal, "sim: nothing is ready to run, yet the host waits; an event is waited for that "
-                                        "no stream will signal");
-    const std::string name = ready[random_() % ready.size()]->step();
+      throw Error(ErrorClass::internal,
+                  "sim: nothing is ready to run, yet the host waits; an event is waited for that "
+                  "no stream of this sim set will signal");
+    std::string name = ready[random_() % ready.size()]->step();
+    if (name.empty()) continue;
+    name += '\n';
     for (const char c : name) order_hash_ = (order_hash_ ^ static_cast<unsigned char>(c)) * 1099511628211ull;
   }
 }
@@ -77,7 +87,9 @@ void SimDevice::raw_release(Stream& stream, void* pointer, ResourceId resource, 
 }
 
 SimStream::SimStream(SimDevice& device, std::string name)
-    : Stream(device, std::move(name)), device_(device), index_(device.world().checker().add_stream(device.name() + "/" + this->name())) {
+    : Stream(device, std::move(name)),
+      device_(device),
+      index_(device.world().checker().add_stream(device.name() + "/" + this->name())) {
   device.world().add_stream(this);
 }
 
@@ -85,22 +97,36 @@ SimStream::~SimStream() {
   try {
     device_.world().run_until([&] { return queue_.empty(); });
   } catch (...) {
-    // Waiting for an event that never comes: what is queued is dropped with the stream.
+    // Waiting for an event that never comes: what is queued is dropped with the stream, its events signalled
+    // as failed.
+    fail(std::make_exception_ptr(
+        DependencyError(device_.name() + "/" + name() + ": dropped while it waited")));
+    while (!queue_.empty()) {
+      if (queue_.front().wait_for)
+        queue_.pop_front();
+      else
+        step();
+    }
   }
   device_.world().remove_stream(this);
+}
+
+void SimStream::push(Item item) {
+  item.earliest_s = device_.world().host_time();
+  queue_.push_back(std::move(item));
 }
 
 void SimStream::enqueue(Operation operation) {
   last_enqueued_ = operation.name;
   device_.world().checker().on_operation(index_, operation);
-  queue_.push_back({std::move(operation), nullptr, nullptr});
+  push({std::move(operation), nullptr, nullptr});
 }
 
 Event SimStream::record() {
-  auto event = std::make_shared<SimEvent>(device_.world());
+  auto event = std::make_shared<SimEvent>(device_.shared_world());
   event->recorded_after = last_enqueued_;
   event->clock = device_.world().checker().on_record(index_);
-  queue_.push_back({{}, event, nullptr});
+  push({{}, event, nullptr});
   return Event(event);
 }
 
@@ -108,15 +134,17 @@ void SimStream::wait(const Event& event) {
   if (!event.state()) return;
   auto sim_event = std::dynamic_pointer_cast<SimEvent>(event.shared_state());
   if (!sim_event)
-    throw_usage(fmt::format("{}: a sim stream cannot wait for an event of a real device ('{}'); use sim devices only",
-                            device_.name(), event.state()->recorded_after));
+    throw_usage(
+        fmt::format("{}: a sim stream cannot wait for an event of a real device ('{}'); use sim devices only",
+                    device_.name(), event.state()->recorded_after));
   device_.world().checker().on_wait(index_, sim_event->clock);
-  queue_.push_back({{}, nullptr, std::move(sim_event)});
+  push({{}, nullptr, std::move(sim_event)});
 }
 
 void SimStream::synchronize() {
   device_.world().run_until([&] { return queue_.empty(); });
   device_.world().checker().on_host_wait(device_.world().checker().on_record(index_));
+  device_.world().reach_on_host(time_s_);
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
@@ -126,11 +154,13 @@ std::string SimStream::error() {
     std::rethrow_exception(error_);
   } catch (const std::exception& error) {
     return error.what();
+  } catch (...) {
+    return "unknown error";
   }
 }
 
 bool SimStream::is_ready() const {
-  return !queue_.empty() && (!queue_.front().wait_for || queue_.front().wait_for->signalled);
+  return !queue_.empty() && (!queue_.front().wait_for || queue_.front().wait_for->is_signalled());
 }
 
 namespace {
@@ -153,40 +183,42 @@ class SimLaunchContext final : public LaunchContext {
 void SimStream::run_operation(Operation& operation) {
   SimLaunchContext context(device_);
   const double begin = time_s_;
+  const std::string waited_for = std::exchange(waited_for_, {});
   operation.body(context);
   // Without a prediction every operation takes a microsecond: the order is what matters here.
   time_s_ += operation.predicted_s > 0 ? operation.predicted_s : 1e-6;
   Timeline* timeline = device_.timeline();
   if (timeline && timeline->is_recording() && operation.kind != OperationKind::release)
     timeline->add({device_.name(), name(), operation.name, operation.kind, operation.bytes, begin, time_s_,
-                   std::exchange(waited_for_, {})});
+                   waited_for});
 }
 
 std::string SimStream::step() {
   Item item = std::move(queue_.front());
   queue_.pop_front();
+  time_s_ = std::max(time_s_, item.earliest_s);
   if (item.wait_for) {
-    time_s_ = std::max(time_s_, item.wait_for->time_s);
+    time_s_ = std::max(time_s_, item.wait_for->time_s());
     waited_for_ = item.wait_for->recorded_after;
-    if (item.wait_for->failed && !error_)
-      error_ = std::make_exception_ptr(
-          Error(ErrorClass::device, device_.name() + ": not run, because '" + item.wait_for->recorded_after + "' failed"));
+    if (item.wait_for->failed())
+      fail(std::make_exception_ptr(DependencyError(device_.name() + ": not run, because '" +
+                                                   item.wait_for->recorded_after + "' failed")));
     return {};
   }
   if (item.signal) {
-    item.signal->signalled = true;
-    item.signal->failed = static_cast<bool>(error_);
-    item.signal->time_s = time_s_;
+    item.signal->signal(static_cast<bool>(error_), time_s_);
     return {};
   }
+  // Releases run also behind an error: their memory is free either way.
   if (!error_ || item.operation.kind == OperationKind::release) {
     try {
       run_operation(item.operation);
     } catch (...) {
-      error_ = std::current_exception();
+      fail(std::current_exception());
     }
   }
-  return device_.name() + "/" + item.operation.name;
+  device_.world().reach(time_s_);
+  return device_.name() + "/" + name() + "/" + item.operation.name;
 }
 
 }  // namespace shardwise

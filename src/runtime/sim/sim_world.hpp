@@ -1,9 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <exception>
 #include <functional>
-#include <map>
+#include <memory>
 #include <random>
 
 #include "runtime/host/host_device.hpp"
@@ -12,22 +13,26 @@
 
 namespace shardwise {
 
+class SimDevice;
 class SimStream;
 class SimScheduler;
 
 /// A point in a sim stream.
 class SimEvent final : public EventState {
  public:
-  explicit SimEvent(SimScheduler& world) : world_(world) {}
+  explicit SimEvent(std::shared_ptr<SimScheduler> world) : world_(std::move(world)) {}
   void wait_on_host() override;
-  bool is_signalled() override { return signalled; }
+  bool is_signalled() override { return signalled_; }
+  bool failed() override { return failed_; }
+  void signal(bool failed, double time_s);
+  double time_s() const { return time_s_; }
 
-  bool signalled = false, failed = false;
-  double time_s = 0;
   VectorClock clock;
 
  private:
-  SimScheduler& world_;
+  std::shared_ptr<SimScheduler> world_;
+  bool signalled_ = false, failed_ = false;
+  double time_s_ = 0;
 };
 
 class SimScheduler final : public SimWorld {
@@ -38,22 +43,31 @@ class SimScheduler final : public SimWorld {
   void clear_races() override { checker_.clear_races(); }
   std::uint64_t take_order_hash() override;
   void reseed(std::uint64_t seed) override { random_.seed(seed); }
-  double virtual_time() const override;
+  double virtual_time() const override { return time_s_; }
+  /// Virtual time has come to this point somewhere.
+  void reach(double time_s) { time_s_ = std::max(time_s_, time_s); }
+  /// The host has waited for something that ended at this time: what it enqueues from now on begins no
+  /// earlier.
+  void reach_on_host(double time_s) { host_time_s_ = std::max(host_time_s_, time_s); }
+  double host_time() const { return host_time_s_; }
 
   void add_stream(SimStream* stream);
   void remove_stream(SimStream* stream);
-  /// Executes ready operations, picked at random, until `done()`. Throws an internal Error where nothing is ready: the
-  /// streams wait for events that are never recorded.
+  /// Executes ready operations, picked at random, until `done()`. Throws an internal Error where nothing is
+  /// ready: the streams wait for events that are never recorded.
   void run_until(const std::function<bool()>& done);
   RaceChecker& checker() { return checker_; }
   ThreadPool& pool() { return pool_; }
 
  private:
+  static constexpr std::uint64_t empty_order_hash = 1469598103934665603ull;  // FNV-1a
+
   std::mt19937_64 random_;
   ThreadPool pool_;
   RaceChecker checker_;
   std::vector<SimStream*> streams_;
-  std::uint64_t order_hash_ = 1469598103934665603ull;
+  std::uint64_t order_hash_ = empty_order_hash;
+  double time_s_ = 0, host_time_s_ = 0;
 };
 
 /// A device of a sim set.
@@ -64,6 +78,7 @@ class SimDevice final : public Device {
   std::unique_ptr<Stream> create_stream(const std::string& name) override;
   std::uint64_t free_memory() override;
   SimScheduler& world() { return *world_; }
+  const std::shared_ptr<SimScheduler>& shared_world() { return world_; }
 
  protected:
   void* raw_allocate(Stream& stream, std::uint64_t bytes) override;
@@ -86,10 +101,9 @@ class SimStream final : public Stream {
   void synchronize() override;
   std::string error() override;
 
-  bool is_empty() const { return queue_.empty(); }
   /// Whether the item at the head can run now.
   bool is_ready() const;
-  /// Runs the head. Returns the operation's name, empty for records and waits.
+  /// Runs the head. Returns "device/stream/operation", empty for records and waits.
   std::string step();
   double time_s() const { return time_s_; }
 
@@ -97,8 +111,13 @@ class SimStream final : public Stream {
   struct Item {
     Operation operation;
     std::shared_ptr<SimEvent> signal, wait_for;
+    double earliest_s = 0;  ///< the host's virtual time when this was enqueued
   };
+  void push(Item item);
   void run_operation(Operation& operation);
+  void fail(std::exception_ptr error) {
+    if (!error_) error_ = std::move(error);
+  }
 
   SimDevice& device_;
   std::size_t index_;
