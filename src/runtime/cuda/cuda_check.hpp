@@ -14,14 +14,14 @@ enum class CudaSeverity {
 };
 CudaSeverity severity(cudaError_t code) noexcept;
 
-/// Throws an Error with the call, its place, CUDA's name and text for the code, the device and the next step, and
-/// clears the last error.
+/// Throws an Error with the call, its place, CUDA's name and text for the code, the device and the next step,
+/// and clears the last error.
 [[noreturn]] void throw_cuda(cudaError_t code, const char* call, const char* file, int line);
 
-#define SW_CUDA(call)                                                                         \
-  do {                                                                                        \
-    const cudaError_t sw_code = (call);                                                       \
-    if (sw_code != cudaSuccess) ::shardwise::throw_cuda(sw_code, #call, __FILE__, __LINE__);  \
+#define SW_CUDA(call)                                                                        \
+  do {                                                                                       \
+    const cudaError_t sw_code = (call);                                                      \
+    if (sw_code != cudaSuccess) ::shardwise::throw_cuda(sw_code, #call, __FILE__, __LINE__); \
   } while (0)
 
 /// Makes a device current and restores the one that was, also when something throws.

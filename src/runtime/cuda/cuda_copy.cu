@@ -20,19 +20,28 @@ int gpu_of(const void* pointer) {
   return attributes.type == cudaMemoryTypeDevice ? attributes.device : -1;
 }
 
+/// Pinned memory for one copy.
+struct Staging {
+  explicit Staging(std::uint64_t bytes) { SW_CUDA(cudaMallocHost(&memory, bytes)); }
+  ~Staging() {
+    if (cudaFreeHost(memory) != cudaSuccess) cudaGetLastError();
+  }
+  Staging(const Staging&) = delete;
+  Staging& operator=(const Staging&) = delete;
+  void* memory = nullptr;
+};
+
 }  // namespace
 
 void cuda_copy(LaunchContext& context, void* target, const void* source, std::uint64_t bytes) {
   auto stream = static_cast<cudaStream_t>(context.native_stream());
   const int from = gpu_of(source), to = gpu_of(target);
   if (from >= 0 && to >= 0 && from != to && cuda_pair_is_staged(from, to)) {
-    void* staging = nullptr;
-    SW_CUDA(cudaMallocHost(&staging, bytes));
-    SW_CUDA(cudaMemcpyAsync(staging, source, bytes, cudaMemcpyDeviceToHost, stream));
-    SW_CUDA(cudaMemcpyAsync(target, staging, bytes, cudaMemcpyHostToDevice, stream));
-    // The staging memory is freed once the stream has passed: freeing pinned memory waits for its users anyway.
+    const Staging staging(bytes);
+    SW_CUDA(cudaMemcpyAsync(staging.memory, source, bytes, cudaMemcpyDeviceToHost, stream));
+    SW_CUDA(cudaMemcpyAsync(target, staging.memory, bytes, cudaMemcpyHostToDevice, stream));
+    // Freeing pinned memory waits for its users anyway.
     SW_CUDA(cudaStreamSynchronize(stream));
-    SW_CUDA(cudaFreeHost(staging));
     return;
   }
   SW_CUDA(cudaMemcpyAsync(target, source, bytes, cudaMemcpyDefault, stream));

@@ -6,8 +6,8 @@
 
 namespace shardwise {
 
-/// Enqueues a copy between any two memories on the context's stream; pairs of GPUs without peer access go through
-/// pinned host memory.
+/// Enqueues a copy between any two memories on the context's stream; pairs of GPUs without peer access go
+/// through pinned host memory.
 void cuda_copy(LaunchContext& context, void* target, const void* source, std::uint64_t bytes);
 void cuda_zero(LaunchContext& context, void* target, std::uint64_t bytes);
 

@@ -65,22 +65,27 @@ int cuda_device_count() noexcept {
 
 std::vector<int> cuda_select(const std::string& part, const std::string& arguments) {
   const int count = cuda_device_count();
-  if (count == 0) throw_usage(fmt::format("devices: '{}' asks for a GPU, but no CUDA device answers; use host:N", part));
+  if (count == 0)
+    throw_usage(fmt::format("devices: '{}' asks for a GPU, but no CUDA device answers; use host:N", part));
   std::vector<int> result;
   if (arguments.empty()) {
     for (int i = 0; i < count; ++i) result.push_back(i);
     return result;
   }
+  if (arguments.back() == ',')
+    throw_usage(fmt::format("devices: '{}' ends in a comma; name one more GPU", part));
   std::stringstream list(arguments);
   for (std::string item; std::getline(list, item, ',');) {
     int found = -1;
     for (int i = 0; i < count; ++i) {
       const DeviceInfo info = describe(i);
-      if (item == std::to_string(i) || lower(item) == lower(info.uuid) || lower(item) == lower(info.bus_id)) found = i;
+      if (item == std::to_string(i) || lower(item) == lower(info.uuid) || lower(item) == lower(info.bus_id))
+        found = i;
     }
     if (found < 0)
-      throw_usage(fmt::format("devices: '{}' in '{}' is no GPU here; there are {}: use cuda:0{}, a UUID or a bus id", item,
-                              part, count, count > 1 ? fmt::format("..{}", count - 1) : ""));
+      throw_usage(
+          fmt::format("devices: '{}' in '{}' is no GPU here; there are {}: use cuda:0{}, a UUID or a bus id",
+                      item, part, count, count > 1 ? fmt::format("..{}", count - 1) : ""));
     result.push_back(found);
   }
   return result;
@@ -90,9 +95,10 @@ std::shared_ptr<Device> open_cuda_device(int index) {
   const DeviceInfo info = describe(index);
   CurrentCudaDevice current(index);
   if (!cuda_has_code())
-    throw_usage(fmt::format("{} ({}) is {}, for which this build holds no code; configure with "
-                            "-DCMAKE_CUDA_ARCHITECTURES={}",
-                            info.name, info.model, info.architecture, info.architecture.substr(3)));
+    throw_usage(
+        fmt::format("{} ({}) is {}, for which this build holds no code; configure with "
+                    "-DCMAKE_CUDA_ARCHITECTURES={}",
+                    info.name, info.model, info.architecture, info.architecture.substr(3)));
   cudaMemPool_t pool{};
   SW_CUDA(cudaDeviceGetDefaultMemPool(&pool, index));
   std::uint64_t keep = ~0ull;
@@ -110,7 +116,8 @@ namespace {
 bool pattern_arrives(CudaDevice& source, CudaDevice& target) {
   const std::size_t count = 1 << 14;
   std::vector<std::uint32_t> pattern(count), seen(count, 0);
-  for (std::size_t i = 0; i < count; ++i) pattern[i] = static_cast<std::uint32_t>(i * 2654435761u + source.index());
+  for (std::size_t i = 0; i < count; ++i)
+    pattern[i] = static_cast<std::uint32_t>(i * 2654435761u + source.index());
   void *from = nullptr, *to = nullptr;
   bool equal = false;
   {
@@ -162,12 +169,14 @@ void probe_cuda_peers(const std::vector<std::shared_ptr<Device>>& devices, bool 
       SW_CUDA(cudaDeviceCanAccessPeer(&can, target->index(), source->index()));
       if (can) allow_peer(*source, *target);
       const bool good = can && pattern_arrives(*source, *target);
-      staged_pairs[static_cast<std::size_t>(source->index())][static_cast<std::size_t>(target->index())] = !good;
+      staged_pairs[static_cast<std::size_t>(source->index())][static_cast<std::size_t>(target->index())] =
+          !good;
       if (!good) staged.push_back(fmt::format("{} to {}", source->name(), target->name()));
     }
   if (staged.empty()) return;
   const std::string text = fmt::format("no working peer access {}", fmt::join(staged, ", "));
-  if (require_peer) throw_usage("devices: " + text + "; drop --require-peer to copy through pinned host memory");
+  if (require_peer)
+    throw_usage("devices: " + text + "; drop --require-peer to copy through pinned host memory");
   warnings.push_back(text + ": copies go through pinned host memory");
 }
 
@@ -200,9 +209,11 @@ void* CudaDevice::raw_allocate(Stream& stream, std::uint64_t bytes) {
   return pointer;
 }
 
-void CudaDevice::raw_release(Stream& stream, void* pointer, ResourceId, std::uint64_t, std::function<void()> done) {
+void CudaDevice::raw_release(Stream& stream, void* pointer, ResourceId, std::uint64_t,
+                             std::function<void()> done) {
   CurrentCudaDevice current(index_);
-  cudaFreeAsync(pointer, dynamic_cast<CudaStream&>(stream).native());
+  if (cudaFreeAsync(pointer, dynamic_cast<CudaStream&>(stream).native()) != cudaSuccess) cudaGetLastError();
+  // From here on the pool may hand the bytes to whatever is ordered behind.
   done();
 }
 

@@ -15,8 +15,8 @@ std::vector<int> cuda_select(const std::string& part, const std::string& argumen
 /// Opens a GPU. Throws where this build holds no code for its architecture.
 std::shared_ptr<Device> open_cuda_device(int index);
 
-/// Enables peer access and proves every ordered pair of GPUs with a pattern. A pair that fails is staged through pinned
-/// host memory from now on, with a warning, or refused.
+/// Enables peer access and proves every ordered pair of GPUs with a pattern. A pair that fails is staged
+/// through pinned host memory from now on, with a warning, or refused.
 void probe_cuda_peers(const std::vector<std::shared_ptr<Device>>& devices, bool require_peer,
                       std::vector<std::string>& warnings);
 

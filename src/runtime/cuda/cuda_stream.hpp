@@ -6,11 +6,16 @@
 #include <atomic>
 #include <chrono>
 #include <exception>
+#include <memory>
 #include <vector>
 
 #include "runtime/cuda/cuda_device.hpp"
 
 namespace shardwise {
+
+/// Set by a host stream's worker when host work that CUDA work is queued behind has failed: CUDA work cannot
+/// be dropped once it is enqueued, so what is behind it counts as failed, and its results are not handed out.
+using UpstreamFailure = std::shared_ptr<std::atomic<bool>>;
 
 class CudaEvent final : public EventState {
  public:
@@ -18,8 +23,11 @@ class CudaEvent final : public EventState {
   ~CudaEvent() override;
   void wait_on_host() override;
   bool is_signalled() override;
+  bool failed() override;
   cudaEvent_t native() const { return event_; }
-  bool failed = false;  ///< recorded behind an error
+
+  bool behind_error = false;              ///< recorded behind an error
+  std::vector<UpstreamFailure> upstream;  ///< host work it is behind
 
  private:
   int device_;
@@ -45,7 +53,11 @@ class CudaStream final : public Stream {
     std::uint64_t bytes;
     std::shared_ptr<CudaEvent> begin, end;
   };
+  class PinnedWords;
   void wait_for_host_event(const Event& event);
+  void add_upstream(const UpstreamFailure& failure);
+  bool upstream_failed() const;
+  void mark_origin();
   void flush_timeline();
   void fail(std::exception_ptr error) {
     if (!error_) error_ = std::move(error);
@@ -54,12 +66,13 @@ class CudaStream final : public Stream {
   CudaDevice& device_;
   cudaStream_t stream_ = nullptr;
   std::exception_ptr error_;
-  std::atomic<bool> upstream_failed_{false};
+  std::vector<UpstreamFailure> upstream_;
   std::string last_enqueued_, waited_for_;
-  std::shared_ptr<CudaEvent> origin_;        ///< device time ...
+  std::shared_ptr<CudaEvent> origin_;                  ///< device time ...
   std::chrono::steady_clock::time_point origin_time_;  ///< ... and the host's clock at the same moment
   std::vector<Timed> timed_;
-  std::vector<void*> flags_;                 ///< pinned words that host events set
+  std::vector<std::shared_ptr<PinnedWords>> words_;  ///< that host events set and this stream polls
+  std::size_t words_used_ = 0;                       ///< of the last block
 };
 
 }  // namespace shardwise
