@@ -4,37 +4,203 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
+#include <mutex>
+#include <optional>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "shardwise/runtime/error.hpp"
 
 namespace shardwise {
 
-namespace {
+using Clock = std::vector<int>;
 
-/// A device and the master, once each.
-std::vector<int> with_master(int device) { return device == 0 ? std::vector<int>{0} : std::vector<int>{device, 0}; }
-
-}  // namespace
-
-/// Which point of every stream each stream is known to be behind: streams are numbered device * roles + role, callers
-/// come after them. A clock value counts the operations of that stream (an entry event counts as 1).
-struct Executor::Clocks {
-  explicit Clocks(int streams) : known(static_cast<std::size_t>(streams), std::vector<int>(static_cast<std::size_t>(streams), 0)) {}
-  std::vector<int>& of(int stream) { return known[static_cast<std::size_t>(stream)]; }
-  int& at(int stream, int other) { return of(stream)[static_cast<std::size_t>(other)]; }
-  void join(int stream, const std::vector<int>& event) {
-    for (std::size_t i = 0; i < event.size(); ++i) of(stream)[i] = std::max(of(stream)[i], event[i]);
-  }
-  std::vector<std::vector<int>> known;
+struct Run::Failures {
+  struct Failure {
+    int device = 0;
+    int operation = 0;
+    std::exception_ptr error;
+  };
+  std::mutex mutex;
+  std::vector<Failure> list;
 };
+
+/// One run while it is enqueued. Streams are numbered device * roles + role, the callers' come after them. A
+/// stream's clock says which point of every stream it is known to be behind: how many of that stream's
+/// operations (a caller's entry counts as 1). Clocks are exact for what this run enqueues, so an edge is made
+/// exactly where nothing implies it.
+struct Executor::Enqueuing {
+  Enqueuing(Executor& owner, std::vector<GraphNode>& graph_nodes, const ExecutionContext& caller_context)
+      : executor(owner),
+        nodes(graph_nodes),
+        caller(caller_context),
+        devices(owner.devices_.size()),
+        own_streams(devices * stream_roles),
+        clocks(static_cast<std::size_t>(own_streams + devices),
+               Clock(static_cast<std::size_t>(own_streams + devices), 0)),
+        entries(static_cast<std::size_t>(devices)),
+        points(nodes.size()) {}
+
+  /// An operation that others wait for.
+  struct Point {
+    Event event;
+    Clock clock;
+    int count = 0;
+    bool needed = false;
+    std::string text;
+  };
+
+  static int stream_of(const GraphNode& node) {
+    return node.device * stream_roles + static_cast<int>(node.role);
+  }
+  Stream& stream(int index) const {
+    if (index >= own_streams) return *caller.streams[static_cast<std::size_t>(index - own_streams)];
+    return executor.stream(index / stream_roles, static_cast<StreamRole>(index % stream_roles));
+  }
+  std::string label(int index) const {
+    return fmt::format("{}/{}", executor.devices_[index / stream_roles].name(), stream(index).name());
+  }
+  std::string caller_label(int device) const { return "caller of " + executor.devices_[device].name(); }
+  Clock& clock(int stream) { return clocks[static_cast<std::size_t>(stream)]; }
+  int& clock(int stream, int other) { return clock(stream)[static_cast<std::size_t>(other)]; }
+
+  /// `to` waits for a point of `from`, unless it is behind it already.
+  void edge(int to, int from, int count, const Clock& from_clock, const Event& event,
+            const std::string& from_text, const std::string& to_text) {
+    if (clock(to, from) >= count) {
+      ++executor.implied_edges_;
+      return;
+    }
+    if (static_cast<int>(executor.edges_.size()) != executor.dropped_edge_) stream(to).wait(event);
+    executor.edges_.push_back({from_text, to_text});
+    Clock& mine = clock(to);
+    for (std::size_t i = 0; i < mine.size(); ++i) mine[i] = std::max(mine[i], from_clock[i]);
+  }
+
+  /// The callers that a stream's work enters behind and leaves to: its device's, and the master's.
+  static std::vector<int> callers_of(int stream) {
+    const int device = stream / stream_roles;
+    return device == 0 ? std::vector<int>{0} : std::vector<int>{device, 0};
+  }
+
+  void record_entries() {
+    for (const GraphNode& node : nodes)
+      for (const int device : callers_of(stream_of(node))) {
+        Event& entry = entries[static_cast<std::size_t>(device)];
+        if (entry.state()) continue;
+        clock(own_streams + device, own_streams + device) = 1;
+        entry = stream(own_streams + device).record();
+      }
+  }
+
+  void enqueue_all(const std::shared_ptr<Run::Failures>& failures);
+  void leave(Run& run);
+
+  Executor& executor;
+  std::vector<GraphNode>& nodes;
+  const ExecutionContext& caller;
+  int devices, own_streams;
+  std::vector<Clock> clocks;
+  std::vector<Event> entries;
+  std::vector<Point> points;  ///< one a node
+};
+
+void Executor::Enqueuing::enqueue_all(const std::shared_ptr<Run::Failures>& failures) {
+  for (const GraphNode& node : nodes)
+    for (const int other : node.after)
+      if (stream_of(nodes[static_cast<std::size_t>(other)]) != stream_of(node))
+        points[static_cast<std::size_t>(other)].needed = true;
+
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    GraphNode& node = nodes[i];
+    Point& point = points[i];
+    const int s = stream_of(node);
+    point.text = fmt::format("{} on {}", node.operation.name, label(s));
+    // The latest dependency first: it may imply the others, and never the other way round.
+    for (auto other = node.after.rbegin(); other != node.after.rend(); ++other) {
+      const Point& before = points[static_cast<std::size_t>(*other)];
+      const int from = stream_of(nodes[static_cast<std::size_t>(*other)]);
+      if (from != s) edge(s, from, before.count, before.clock, before.event, before.text, point.text);
+    }
+    if (clock(s, s) == 0)
+      for (const int device : callers_of(s)) {
+        const int from = own_streams + device;
+        edge(s, from, 1, clock(from), entries[static_cast<std::size_t>(device)], caller_label(device),
+             label(s) + " entry");
+      }
+
+    Operation operation = std::move(node.operation);
+    operation.body = [failures, device = node.device, index = static_cast<int>(i),
+                      body = std::move(operation.body)](LaunchContext& context) {
+      try {
+        body(context);
+      } catch (...) {
+        std::lock_guard lock(failures->mutex);
+        failures->list.push_back({device, index, std::current_exception()});
+        throw;
+      }
+    };
+    stream(s).enqueue(std::move(operation));
+    point.count = ++clock(s, s);
+    if (point.needed) {
+      point.event = stream(s).record();
+      point.clock = clock(s);
+    }
+  }
+}
+
+void Executor::Enqueuing::leave(Run& run) {
+  std::vector<int> used;
+  std::vector<Event> exits;
+  const auto guarded = [&run](const auto& function) {
+    try {
+      function();
+    } catch (...) {
+      run.exit_edge_lost_ = true;
+      if (!run.launch_exception_) run.launch_exception_ = std::current_exception();
+    }
+  };
+  for (int s = 0; s < own_streams; ++s) {
+    if (clock(s, s) == 0) continue;
+    run.streams_.push_back({s / stream_roles, &stream(s)});
+    guarded([&] {
+      exits.push_back(stream(s).record());
+      used.push_back(s);
+    });
+  }
+  run.exits_ = exits;
+  for (int device = 0; device < devices; ++device) {
+    const int to = own_streams + device;
+    // Exits that another one is behind come last, when they are implied.
+    std::vector<std::size_t> first, last;
+    for (std::size_t i = 0; i < used.size(); ++i) {
+      const int s = used[i];
+      const auto leaves_to = callers_of(s);
+      if (std::find(leaves_to.begin(), leaves_to.end(), device) == leaves_to.end()) continue;
+      const bool behind = std::any_of(used.begin(), used.end(), [&](int other) {
+        const auto others = callers_of(other);
+        return other != s && std::find(others.begin(), others.end(), device) != others.end() &&
+               clock(other, s) >= clock(s, s);
+      });
+      (behind ? last : first).push_back(i);
+    }
+    first.insert(first.end(), last.begin(), last.end());
+    for (const std::size_t i : first) {
+      const int s = used[i];
+      guarded(
+          [&] { edge(to, s, clock(s, s), clock(s), exits[i], label(s) + " exit", caller_label(device)); });
+    }
+  }
+}
 
 Executor::Executor(DeviceSet devices) : devices_(std::move(devices)) {
   for (int d = 0; d < devices_.size(); ++d) {
     auto& streams = streams_.emplace_back();
     for (int role = 0; role < stream_roles; ++role)
-      streams[static_cast<std::size_t>(role)] = devices_[d].create_stream(to_string(static_cast<StreamRole>(role)));
+      streams[static_cast<std::size_t>(role)] =
+          devices_[d].create_stream(to_string(static_cast<StreamRole>(role)));
     caller_streams_.push_back(devices_[d].create_stream("caller"));
     context_.streams.emplace_back(*caller_streams_.back());
   }
@@ -48,128 +214,162 @@ Stream& Executor::stream(int device, StreamRole role) {
 
 Run Executor::run(Graph graph, const ExecutionContext& caller) {
   if (static_cast<int>(caller.streams.size()) != devices_.size())
-    throw_usage(fmt::format("execution context: {} streams for {} devices; give one a device", caller.streams.size(),
-                            devices_.size()));
+    throw_usage(fmt::format("execution context: {} streams for {} devices; give one a device",
+                            caller.streams.size(), devices_.size()));
+  for (const GraphNode& node : graph.nodes())
+    if (node.device < 0 || node.device >= devices_.size() || !node.operation.body)
+      throw Error(ErrorClass::internal,
+                  fmt::format("graph: operation '{}' {}", node.operation.name,
+                              node.operation.body
+                                  ? fmt::format("is for device {} of {}", node.device, devices_.size())
+                                  : "has no body"));
   edges_.clear();
   implied_edges_ = 0;
-  std::vector<GraphNode>& nodes = graph.nodes();
-  const int own_streams = devices_.size() * stream_roles;
-  Clocks clocks(own_streams + devices_.size());
-  std::vector<bool> used(static_cast<std::size_t>(own_streams), false);
-  std::vector<bool> needs_event(nodes.size(), false);
-  const auto index_of = [](const GraphNode& node) { return node.device * stream_roles + static_cast<int>(node.role); };
-  const auto stream_at = [&](int index) -> Stream& {
-    return stream(index / stream_roles, static_cast<StreamRole>(index % stream_roles));
-  };
-  const auto label = [&](int index) { return fmt::format("{}/{}", devices_[index / stream_roles].name(), stream_at(index).name()); };
-
-  for (const GraphNode& node : nodes) {
-    used[static_cast<std::size_t>(index_of(node))] = true;
-    for (const int other : node.after)
-      if (index_of(nodes[static_cast<std::size_t>(other)]) != index_of(node)) needs_event[static_cast<std::size_t>(other)] = true;
-  }
-
-  // One edge: `to` waits for `event`, unless it is already known to be behind it.
-  const auto edge = [&](int to, Stream& to_stream, int from, int point, const std::vector<int>& clock, const Event& event,
-                        const std::string& from_text, const std::string& to_text) {
-    if (clocks.at(to, from) >= point) {
-      ++implied_edges_;
-      return;
-    }
-    if (static_cast<int>(edges_.size()) != dropped_edge_) to_stream.wait(event);
-    edges_.push_back({from_text, to_text});
-    clocks.join(to, clock);
-  };
-
-  // Entry.
-  std::vector<Event> entries(static_cast<std::size_t>(devices_.size()));
-  for (int d = 0; d < devices_.size(); ++d) {
-    const int caller_index = own_streams + d;
-    clocks.at(caller_index, caller_index) = 1;
-    entries[static_cast<std::size_t>(d)] = caller.streams[static_cast<std::size_t>(d)]->record();
-  }
-  for (int s = 0; s < own_streams; ++s) {
-    if (!used[static_cast<std::size_t>(s)]) continue;
-    for (const int d : with_master(s / stream_roles))
-      edge(s, stream_at(s), own_streams + d, 1, clocks.of(own_streams + d), entries[static_cast<std::size_t>(d)],
-           "caller of " + devices_[d].name(), label(s) + " entry");
-  }
+  Enqueuing enqueuing(*this, graph.nodes(), caller);
+  enqueuing.record_entries();
 
   Run run;
-  std::vector<Event> events(nodes.size());
-  std::vector<std::vector<int>> event_clocks(nodes.size());
-  std::vector<int> points(nodes.size(), 0);
-  std::vector<std::string> names(nodes.size());
+  run.failures_ = std::make_shared<Run::Failures>();
+  for (int d = 0; d < devices_.size(); ++d) {
+    Stream* stream = &*caller.streams[static_cast<std::size_t>(d)];
+    for (const auto& own : caller_streams_)
+      if (own.get() == stream) run.caller_streams_.push_back({d, stream});
+  }
   try {
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-      GraphNode& node = nodes[i];
-      const int s = index_of(node);
-      Stream& target = stream_at(s);
-      names[i] = fmt::format("{} on {}", node.operation.name, label(s));
-      // The latest dependency first: it often implies the others.
-      for (auto other = node.after.rbegin(); other != node.after.rend(); ++other) {
-        const auto o = static_cast<std::size_t>(*other);
-        if (index_of(nodes[o]) == s) continue;
-        edge(s, target, index_of(nodes[o]), points[o], event_clocks[o], events[o], names[o], names[i]);
-      }
-      target.enqueue(std::move(node.operation));
-      points[i] = ++clocks.at(s, s);
-      if (needs_event[i]) {
-        events[i] = target.record();
-        event_clocks[i] = clocks.of(s);
-      }
-    }
+    enqueuing.enqueue_all(run.failures_);
   } catch (...) {
     run.launch_exception_ = std::current_exception();
   }
-
-  // Exit: made also when something above threw.
-  for (int s = own_streams - 1; s >= 0; --s) {
-    if (!used[static_cast<std::size_t>(s)]) continue;
-    const Event exit = stream_at(s).record();
-    run.streams_.push_back(&stream_at(s));
-    run.exits_.push_back(exit);
-    const int point = clocks.at(s, s);
-    for (const int d : with_master(s / stream_roles))
-      edge(own_streams + d, *caller.streams[static_cast<std::size_t>(d)], s, point, clocks.of(s), exit, label(s) + " exit",
-           "caller of " + devices_[d].name());
-  }
-  std::reverse(run.streams_.begin(), run.streams_.end());
+  enqueuing.leave(run);
   return run;
 }
 
-void Run::wait(const std::function<void()>& poll) {
-  const bool real = streams_.empty() || streams_.front()->device().kind() != PlatformKind::sim;
-  if (poll && real) {
-    // Short sleeps first, so that short calls are not kept waiting.
-    auto pause = std::chrono::microseconds(50);
-    while (!std::all_of(exits_.begin(), exits_.end(), [](const Event& event) { return event.is_signalled(); })) {
-      poll();
-      std::this_thread::sleep_for(pause);
-      pause = std::min(pause * 2, std::chrono::microseconds(20000));
-    }
+namespace {
+
+/// Whether an exception is only the consequence of another one.
+bool is_consequence(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const DependencyError&) {
+    return true;
+  } catch (...) {
+    return false;
   }
-  std::exception_ptr first;
-  std::vector<std::string> others;
-  for (Stream* stream : streams_) {
-    try {
-      stream->synchronize();
-    } catch (const std::exception& error) {
-      if (!first)
-        first = std::current_exception();
-      else
-        others.push_back(error.what());
-    }
+}
+
+std::string text_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& known) {
+    return known.what();
+  } catch (...) {
+    return "unknown error";
   }
-  streams_.clear();
-  if (launch_exception_) std::rethrow_exception(std::exchange(launch_exception_, nullptr));
-  if (!first) return;
+}
+
+/// Throws `first` with the texts of the others behind its own; as it is where it is alone.
+[[noreturn]] void throw_with_others(const std::exception_ptr& first, const std::vector<std::string>& others) {
   if (others.empty()) std::rethrow_exception(first);
+  const std::string text = fmt::format("{} (also: {})", text_of(first), fmt::join(others, "; "));
   try {
     std::rethrow_exception(first);
   } catch (const Error& error) {
-    throw Error(error.error_class(), fmt::format("{} (also: {})", error.what(), fmt::join(others, "; ")));
+    throw Error(error.error_class(), text);
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorClass::memory, text);
+  } catch (...) {
+    throw Error(ErrorClass::device, text);
   }
+}
+
+/// Calls `poll` until all events are signalled; returns what it threw.
+std::exception_ptr poll_until(const std::vector<Event>& events, const std::function<void()>& poll) {
+  // Short sleeps first, so that short calls are not kept waiting, and none that a person or a long call would
+  // notice.
+  auto pause = std::chrono::microseconds(50);
+  try {
+    while (
+        !std::all_of(events.begin(), events.end(), [](const Event& event) { return event.is_signalled(); })) {
+      poll();
+      std::this_thread::sleep_for(pause);
+      pause = std::min(pause * 2, std::chrono::microseconds(2000));
+    }
+  } catch (...) {
+    return std::current_exception();
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void Run::wait(const std::function<void()>& poll) {
+  if (!failures_) return;
+  const bool real = streams_.empty() || streams_.front().stream->device().kind() != PlatformKind::sim;
+  std::exception_ptr poll_error;
+  if (poll && real) poll_error = poll_until(exits_, poll);
+
+  // Only this run's own points are waited for, so that runs enqueued later go on.
+  bool failed = static_cast<bool>(launch_exception_);
+  std::exception_ptr lost;
+  for (const Event& exit : exits_) {
+    try {
+      exit.wait_on_host();
+      failed = failed || exit.failed();
+    } catch (...) {
+      failed = true;
+      if (!lost) lost = std::current_exception();
+    }
+  }
+
+  using Found = std::tuple<int, int, std::exception_ptr>;  // device, operation, error
+  std::vector<Found> errors, consequences;
+  const std::shared_ptr<Failures> failures = std::exchange(failures_, nullptr);
+  const auto synchronize = [&](const OnDevice& on, int operation) {
+    try {
+      on.stream->synchronize();
+    } catch (...) {
+      const std::exception_ptr error = std::current_exception();
+      std::lock_guard lock(failures->mutex);
+      const bool known =
+          std::any_of(failures->list.begin(), failures->list.end(),
+                      [&](const Failures::Failure& failure) { return failure.error == error; });
+      if (!known) (is_consequence(error) ? consequences : errors).emplace_back(on.device, operation, error);
+    }
+  };
+  constexpr int before_all = -1, after_all = std::numeric_limits<int>::max();
+  for (const OnDevice& on : streams_) {
+    const Device& device = on.stream->device();
+    Timeline* timeline = device.timeline();
+    // CUDA streams hand their times over when they are synchronised.
+    const bool has_times = device.kind() == PlatformKind::cuda && timeline && timeline->is_recording();
+    if (failed || has_times) synchronize(on, after_all);
+  }
+  if (failed)
+    for (const OnDevice& on : caller_streams_) synchronize(on, before_all);
+  streams_.clear();
+  caller_streams_.clear();
+  exits_.clear();
+  {
+    std::lock_guard lock(failures->mutex);
+    for (const Failures::Failure& failure : failures->list)
+      errors.emplace_back(failure.device, failure.operation, failure.error);
+  }
+  if (poll_error) std::rethrow_exception(poll_error);
+  if (launch_exception_) errors.emplace_back(-1, before_all, std::exchange(launch_exception_, nullptr));
+  if (errors.empty() && lost) errors.emplace_back(0, after_all, lost);
+  if (errors.empty()) errors.swap(consequences);
+  if (errors.empty()) {
+    // An earlier run failed, which dropped this one; who waited for that has taken the error out of the
+    // streams.
+    if (failed) throw DependencyError("not run, because an earlier call on these devices failed");
+    return;
+  }
+  std::stable_sort(errors.begin(), errors.end(), [](const Found& a, const Found& b) {
+    return std::tie(std::get<0>(a), std::get<1>(a)) < std::tie(std::get<0>(b), std::get<1>(b));
+  });
+  std::vector<std::string> others;
+  for (std::size_t i = 1; i < errors.size(); ++i) others.push_back(text_of(std::get<2>(errors[i])));
+  throw_with_others(std::get<2>(errors.front()), others);
 }
 
 }  // namespace shardwise

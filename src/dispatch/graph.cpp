@@ -6,9 +6,12 @@ namespace shardwise {
 
 const char* to_string(StreamRole role) noexcept {
   switch (role) {
-    case StreamRole::compute: return "compute";
-    case StreamRole::copy_in: return "in";
-    case StreamRole::copy_out: return "out";
+    case StreamRole::compute:
+      return "compute";
+    case StreamRole::copy_in:
+      return "in";
+    case StreamRole::copy_out:
+      return "out";
   }
   return "?";
 }
@@ -30,7 +33,8 @@ int Graph::add(int device, StreamRole role, Operation operation) {
   for (const Access& access : node.operation.accesses) {
     std::vector<int>& earlier = touched_by_[access.resource];
     for (const int other : earlier)
-      if (other != index && conflict(nodes_[static_cast<std::size_t>(other)].operation, node.operation)) node.after.push_back(other);
+      if (other != index && conflict(nodes_[static_cast<std::size_t>(other)].operation, node.operation))
+        node.after.push_back(other);
     if (earlier.empty() || earlier.back() != index) earlier.push_back(index);
   }
   std::sort(node.after.begin(), node.after.end());

@@ -5,8 +5,11 @@
 //                                    ▼                                   │      the master's waits for all)
 //   compute / in / out of d     ───[waits]── operations, cross events ───┘ exit
 //
-// Entry: every stream used waits for its device's caller stream and for the master's. Exit edges are made also when
-// enqueuing throws. Edges that others imply are left out. An Executor belongs to one thread.
+// Entry: every stream used is behind its device's caller stream and the master's. Exit: each caller stream is
+// behind all of our streams of its device, the master's behind all. Exit edges are made also when enqueuing
+// throws. Edges that others imply are left out: a stream's entry where its first operation waits for
+// something that is behind the callers already, an exit where another stream's exit is behind it. An Executor
+// belongs to one thread.
 
 #include <array>
 #include <exception>
@@ -20,7 +23,9 @@
 
 namespace shardwise {
 
-/// One stream of the caller per device; what a call reads must be ordered on them, and so are its results.
+/// One stream of the caller per device; what a call reads must be ordered on them, and so are its results. A
+/// stream of the caller's own fails with a run that fails: its synchronize() throws and clears that. (The
+/// executor's default ones are cleared by Run::wait().)
 struct ExecutionContext {
   std::vector<stream_ref> streams;
 };
@@ -31,19 +36,34 @@ struct ExecutorEdge {
   std::string text() const { return from + " -> " + to; }
 };
 
-/// A graph that was enqueued.
+/// A graph that was enqueued. Several may be in flight. To be waited for while the executor lives: until then
+/// its operations may run, and its error stays in the streams.
 class Run {
  public:
-  /// Blocks until everything is done; throws the error of the lowest (device, operation), the others listed behind it.
-  /// `poll`, where given, is called on this thread now and then until then (never on sim).
+  /// Blocks until everything is done; throws the error of the lowest (device, operation), the others listed
+  /// behind it. What was dropped because of an error is no error of its own, unless there is no other. After
+  /// that the executor can be used again. `poll`, where given, is called on this thread every few
+  /// milliseconds until then (never on sim). What it throws comes out of wait(), once everything is done.
   void wait(const std::function<void()>& poll = {});
+
+  /// Whether the caller's streams could not be made to wait for this run (their device is lost): what they
+  /// hold afterwards may be anything.
+  bool exit_edge_lost() const { return exit_edge_lost_; }
 
  private:
   friend class Executor;
-  std::vector<Stream*> streams_;
-  std::vector<Event> exits_;
-  std::string launch_error_;
+  /// What went wrong inside operations, written by whichever thread runs them.
+  struct Failures;
+  struct OnDevice {
+    int device;
+    Stream* stream;
+  };
+  std::vector<OnDevice> streams_;         ///< of the executor, by (device, role)
+  std::vector<OnDevice> caller_streams_;  ///< the default caller streams, where the run used them
+  std::vector<Event> exits_;              ///< one a stream
+  std::shared_ptr<Failures> failures_;
   std::exception_ptr launch_exception_;
+  bool exit_edge_lost_ = false;
 };
 
 class Executor {
@@ -56,7 +76,8 @@ class Executor {
   /// The default caller streams, owned here.
   ExecutionContext& default_context() { return context_; }
 
-  /// Enqueues a graph; nothing is waited for.
+  /// Enqueues a graph; nothing is waited for. Throws before anything is enqueued where the context or the
+  /// graph does not fit the devices; errors after that come out of Run::wait().
   Run run(Graph graph, const ExecutionContext& caller);
   Run run(Graph graph) { return run(std::move(graph), context_); }
 
@@ -68,7 +89,7 @@ class Executor {
   void drop_edge(int index) { dropped_edge_ = index; }
 
  private:
-  struct Clocks;
+  struct Enqueuing;
   DeviceSet devices_;
   std::vector<std::array<std::unique_ptr<Stream>, stream_roles>> streams_;
   std::vector<std::unique_ptr<Stream>> caller_streams_;

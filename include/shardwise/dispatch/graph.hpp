@@ -1,6 +1,6 @@
 #pragma once
-// A call as a small graph of operations. Dependencies are derived from the declared accesses: an operation runs after
-// every earlier one that it conflicts with. The executor turns them into events.
+// A call as a small graph of operations. Dependencies are derived from the declared accesses: an operation
+// runs after every earlier one that it conflicts with. The executor turns them into events.
 
 #include <map>
 #include <vector>
