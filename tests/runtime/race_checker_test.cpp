@@ -20,6 +20,10 @@ Access touch(ResourceId resource, AccessMode mode, std::uint64_t begin = 0, std:
   return a;
 }
 
+std::string numbered(std::string word, std::size_t number) {
+  return word.append(std::to_string(number));
+}
+
 Operation operation(std::string name, AccessList accesses) {
   Operation result;
   result.name = std::move(name);
@@ -177,7 +181,7 @@ TEST(RaceCheckerProperty, RandomProgramsAgreeWithTheOracle) {
     const auto below = [&](std::uint64_t n) { return random() % n; };
     const std::size_t streams = 2 + below(3);
     RaceChecker check;
-    for (std::size_t s = 0; s < streams; ++s) check.add_stream("s" + std::to_string(s));
+    for (std::size_t s = 0; s < streams; ++s) check.add_stream(numbered("s", s));
     Oracle oracle(streams);
     std::vector<std::pair<VectorClock, Oracle::Knows>> events;
     const bool many_events = below(2) == 0;
@@ -191,7 +195,7 @@ TEST(RaceCheckerProperty, RandomProgramsAgreeWithTheOracle) {
           // Whole-resource accesses are frequent, so that the check prunes.
           accesses.add(
               touch(1 + below(3), AccessMode(below(3)), below(2) * below(30), below(2) ? 40 : 1 + below(6)));
-        Operation op = operation("op" + std::to_string(step), accesses);
+        Operation op = operation(numbered("op", static_cast<std::size_t>(step)), accesses);
         if (below(40) == 0) {
           op.kind = OperationKind::release;
           op.accesses = {touch(1 + below(3), writes, 0, 100)};

@@ -89,7 +89,9 @@ TEST(TimelineTrace, IsChromeTraceJson) {
       EXPECT_DOUBLE_EQ(event.at("dur"), 3e6);
       EXPECT_EQ(event.at("args").at("bytes"), 100);
     }
-    if (event.at("name") == "merge") EXPECT_EQ(event.at("args").at("waited_for"), "gather");
+    if (event.at("name") == "merge") {
+      EXPECT_EQ(event.at("args").at("waited_for"), "gather");
+    }
   }
   EXPECT_EQ(complete, 4);
   EXPECT_EQ(processes.size(), 2u);
