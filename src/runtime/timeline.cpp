@@ -21,7 +21,8 @@ void Timeline::start() {
 
 double Timeline::now() const {
   using clock = std::chrono::steady_clock;
-  return std::chrono::duration<double>(clock::now().time_since_epoch() - clock::duration(origin_.load())).count();
+  return std::chrono::duration<double>(clock::now().time_since_epoch() - clock::duration(origin_.load()))
+      .count();
 }
 
 void Timeline::add(TimelineRecord record) {
@@ -93,7 +94,8 @@ TimelineSummary Timeline::summary_of(const std::string& device, double since_s) 
       (record.stream == "in" ? summary.bytes_in : summary.bytes_out) += record.bytes;
     else
       launches.push_back(everything.back());
-    if (record.begin_s > reached && !record.waited_for.empty()) gaps[record.waited_for] += record.begin_s - reached;
+    if (record.begin_s > reached && !record.waited_for.empty())
+      gaps[record.waited_for] += record.begin_s - reached;
     reached = std::max(reached, record.end_s);
   }
   summary.busy_s = covered(launches);
@@ -114,12 +116,17 @@ void Timeline::write_chrome_trace(std::ostream& out) const {
     const auto [process, new_process] = processes.emplace(record.device, static_cast<int>(processes.size()));
     const int pid = process->second;
     if (new_process)
-      events.push_back({{"ph", "M"}, {"name", "process_name"}, {"pid", pid}, {"args", {{"name", record.device}}}});
-    const auto [thread, new_thread] = threads.emplace(std::pair{pid, record.stream}, static_cast<int>(threads.size()));
+      events.push_back(
+          {{"ph", "M"}, {"name", "process_name"}, {"pid", pid}, {"args", {{"name", record.device}}}});
+    const auto [thread, new_thread] =
+        threads.emplace(std::pair{pid, record.stream}, static_cast<int>(threads.size()));
     const int tid = thread->second;
     if (new_thread)
-      events.push_back(
-          {{"ph", "M"}, {"name", "thread_name"}, {"pid", pid}, {"tid", tid}, {"args", {{"name", record.stream}}}});
+      events.push_back({{"ph", "M"},
+                        {"name", "thread_name"},
+                        {"pid", pid},
+                        {"tid", tid},
+                        {"args", {{"name", record.stream}}}});
     const char* category = record.kind == OperationKind::copy ? "copy" : "launch";
     events.push_back({{"ph", "X"},
                       {"name", record.name},
