@@ -422,6 +422,10 @@ TEST_F(RowLanes, TmaxBoundsTheFirstLegOnly) {
   EXPECT_TRUE(run().empty());
   std::fill(tmax_.begin(), tmax_.end(), 100.0f);  // longer than the room
   EXPECT_EQ(run(), before);
+  for (std::size_t row = 0; row < origin_.size();
+       ++row)  // just past the first surface; later legs are longer
+    tmax_[row] = tracer_.closest(origin_[row], to_unit(direction_[row]), 0, infinity_f).t + 1e-3f;
+  EXPECT_EQ(run(), before);
 }
 
 TEST(CoverageHooks, SeeEverySurfaceAndMayEndPaths) {
