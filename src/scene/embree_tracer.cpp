@@ -74,7 +74,9 @@ void note_candidate(const RTCFilterFunctionNArguments* args) {
   // ray.
   auto& ray = *reinterpret_cast<RTCRay*>(args->ray);
   const unsigned record = RTCHitN_primID(args->hit, 1, 0);
-  __builtin_prefetch(query.triangles + record);
+  const auto* triangle = reinterpret_cast<const char*>(query.triangles + record);
+  __builtin_prefetch(triangle);  // 48 bytes lie in one or two cache lines
+  __builtin_prefetch(triangle + sizeof(BvhTriangle) - 1);
   query.add(record, ray.tfar);
   ray.tfar = query.limit;
 }
