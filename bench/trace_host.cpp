@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
+#include <ctime>
 #include <fstream>
 #include <functional>
 #include <random>
@@ -53,56 +53,26 @@ void add_box(TraceMesh& mesh, Vec3f low, Vec3f high) {
   }
 }
 
-struct Ray {
-  Vec3f o, d;
-  float t_min, t_max;
-};
-
-/// Walks of four legs from points above the middle of the mesh, turned by a random direction at each hit.
-std::vector<Ray> bouncing_rays(const TraceMesh& mesh, const SceneView& scene, std::size_t count) {
-  Random random;
-  Vec3f low = mesh.vertices.at(0), high = low;
-  for (const Vec3f& v : mesh.vertices)
-    for (int a = 0; a < 3; ++a) {
-      low.set(a, std::min(low[a], v[a]));
-      high.set(a, std::max(high[a], v[a]));
-    }
-  const BvhTracer tracer{scene};
-  std::vector<Ray> rays;
-  while (rays.size() < count) {
-    Vec3f o{random.uniform(0.75f * low.x + 0.25f * high.x, 0.25f * low.x + 0.75f * high.x),
-            random.uniform(0.75f * low.y + 0.25f * high.y, 0.25f * low.y + 0.75f * high.y),
-            random.uniform(low.z + 0.01f * (high.z - low.z), low.z + 0.6f * (high.z - low.z))};
-    Vec3f d = random.direction();
-    for (int leg = 0; leg < 4 && rays.size() < count; ++leg) {
-      rays.push_back({o, d, 1e-4f, INFINITY});
-      const Hit hit = tracer.closest(o, d, 1e-4f, INFINITY);
-      if (!hit.valid()) break;
-      const BvhTriangle& tri = scene.triangles[hit.record];
-      Vec3f n = normalized(cross(tri.v1 - tri.v0, tri.v2 - tri.v0));
-      if (dot(n, d) > 0) n = -n;
-      o = tri.v0 + hit.u * (tri.v1 - tri.v0) + hit.v * (tri.v2 - tri.v0);
-      o = o + scene.offset_at(o) * n;
-      d = random.direction();
-      if (dot(d, n) < 0) d = -d;
-    }
-  }
-  return rays;
+/// The calling thread's processor time: other programs on the machine do not count.
+double thread_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return 1e9 * static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec);
 }
 
 /// pass: traces the rays and says how many hit.
 struct Contender {
   std::string name;
-  std::function<std::size_t(std::span<const Ray>)> pass;
+  std::function<std::size_t(std::span<const TraceRay>)> pass;
   double min_ns = 0, median_ns = 0;  ///< sums over the blocks
   std::size_t hits = 0;
   std::uint64_t fallbacks = 0;
 };
 
 template <class Tracer>
-std::size_t count_hits(const Tracer& tracer, std::span<const Ray> rays) {
+std::size_t count_hits(const Tracer& tracer, std::span<const TraceRay> rays) {
   std::size_t hits = 0;
-  for (const Ray& ray : rays) hits += tracer.closest(ray.o, ray.d, ray.t_min, ray.t_max).valid();
+  for (const TraceRay& ray : rays) hits += tracer.closest(ray.o, ray.d, ray.t_min, ray.t_max).valid();
   return hits;
 }
 
@@ -138,9 +108,9 @@ class BareScene {
   RTCScene scene_;
 };
 
-std::size_t bare_loop(RTCScene scene, std::span<const Ray> rays) {
+std::size_t bare_loop(RTCScene scene, std::span<const TraceRay> rays) {
   std::size_t hits = 0;
-  for (const Ray& ray : rays) {
+  for (const TraceRay& ray : rays) {
     RTCRayHit rayhit;
     rayhit.ray = {ray.o.x, ray.o.y, ray.o.z,   ray.t_min, ray.d.x, ray.d.y,
                   ray.d.z, 0.0f,    ray.t_max, ~0u,       0,       0};
@@ -219,8 +189,38 @@ TraceMesh read_simple_ply(const std::string& path) {
   return mesh;
 }
 
-std::vector<TraceRate> run_trace_host(const TraceMesh& mesh, std::size_t ray_count, int repeats,
-                                      std::FILE* out) {
+std::vector<TraceRay> bouncing_rays(const TraceMesh& mesh, const SceneView& scene, std::size_t count) {
+  Random random;
+  Vec3f low = mesh.vertices.at(0), high = low;
+  for (const Vec3f& v : mesh.vertices)
+    for (int a = 0; a < 3; ++a) {
+      low.set(a, std::min(low[a], v[a]));
+      high.set(a, std::max(high[a], v[a]));
+    }
+  const BvhTracer tracer{scene};
+  std::vector<TraceRay> rays;
+  while (rays.size() < count) {
+    Vec3f o{random.uniform(0.75f * low.x + 0.25f * high.x, 0.25f * low.x + 0.75f * high.x),
+            random.uniform(0.75f * low.y + 0.25f * high.y, 0.25f * low.y + 0.75f * high.y),
+            random.uniform(low.z + 0.01f * (high.z - low.z), low.z + 0.6f * (high.z - low.z))};
+    Vec3f d = random.direction();
+    for (int leg = 0; leg < 4 && rays.size() < count; ++leg) {
+      rays.push_back({o, d, 1e-4f, INFINITY});
+      const Hit hit = tracer.closest(o, d, 1e-4f, INFINITY);
+      if (!hit.valid()) break;
+      const BvhTriangle& tri = scene.triangles[hit.record];
+      Vec3f n = normalized(cross(tri.v1 - tri.v0, tri.v2 - tri.v0));
+      if (dot(n, d) > 0) n = -n;
+      o = tri.v0 + hit.u * (tri.v1 - tri.v0) + hit.v * (tri.v2 - tri.v0);
+      o = o + scene.offset_at(o) * n;
+      d = random.direction();
+      if (dot(d, n) < 0) d = -d;
+    }
+  }
+  return rays;
+}
+
+Bvh8 build_for_trace(const TraceMesh& mesh) {
   std::vector<std::uint8_t> hittable;
   for (const FaceIndices& f : mesh.faces) {
     const auto corner = [&](std::size_t k) {
@@ -229,16 +229,21 @@ std::vector<TraceRate> run_trace_host(const TraceMesh& mesh, std::size_t ray_cou
     const Vec3d n = cross(corner(1) - corner(0), corner(2) - corner(0));
     hittable.push_back(is_finite(n) && max_abs(n) > 0);
   }
-  using Clock = std::chrono::steady_clock;
-  const auto ns_since = [](Clock::time_point start) {
-    return std::chrono::duration<double, std::nano>(Clock::now() - start).count();
-  };
-  const Clock::time_point build_start = Clock::now();
-  const Bvh8 bvh = build_bvh8(mesh.vertices, mesh.faces, hittable);
-  const double build_ns = ns_since(build_start);
+  return build_bvh8(mesh.vertices, mesh.faces, hittable);
+}
+
+TraceMesh mesh_named(const std::string& name) {
+  return name == "cloud" ? triangle_cloud(1 << 17) : name == "city" ? box_city(60) : read_simple_ply(name);
+}
+
+std::vector<TraceRate> run_trace_host(const TraceMesh& mesh, std::size_t ray_count, int repeats,
+                                      std::FILE* out) {
+  const double build_start = thread_ns();
+  const Bvh8 bvh = build_for_trace(mesh);
+  const double build_ns = thread_ns() - build_start;
   SceneView scene = view_of(bvh);
   scene.diagonal = 2 * scene.max_coordinate;
-  const std::vector<Ray> rays = bouncing_rays(mesh, scene, ray_count);
+  const std::vector<TraceRay> rays = bouncing_rays(mesh, scene, ray_count);
   fmt::print(
       out, "{}: {} triangles, {} nodes, {} levels, built in {:.1f} ms; {} rays, one thread, {} repeats\n",
       mesh.name, scene.triangle_count, scene.node_count, bvh.depth, build_ns * 1e-6, rays.size(), repeats);
@@ -259,14 +264,14 @@ std::vector<TraceRate> run_trace_host(const TraceMesh& mesh, std::size_t ray_cou
   constexpr std::size_t block_rays = 8192;
   for (std::size_t first = 0; first < rays.size(); first += block_rays) {
     const std::span block =
-        std::span<const Ray>(rays).subspan(first, std::min(block_rays, rays.size() - first));
+        std::span<const TraceRay>(rays).subspan(first, std::min(block_rays, rays.size() - first));
     std::vector<std::vector<double>> times(contenders.size());
     for (int repeat = -1; repeat < repeats; ++repeat)  // the first one warms up
       for (std::size_t c = 0; c < contenders.size(); ++c) {
-        const Clock::time_point start = Clock::now();
+        const double start = thread_ns();
         const std::size_t hits = contenders[c].pass(block);
         if (repeat >= 0) {
-          times[c].push_back(ns_since(start));
+          times[c].push_back(thread_ns() - start);
         } else {
           contenders[c].hits += hits;
         }

@@ -27,14 +27,29 @@ TraceMesh box_city(int blocks_per_side);
 /// others.
 TraceMesh read_simple_ply(const std::string& path);
 
+/// "cloud", "city", or a file for read_simple_ply.
+TraceMesh mesh_named(const std::string& name);
+
+/// A tree over the faces that have an area.
+Bvh8 build_for_trace(const TraceMesh& mesh);
+
+struct TraceRay {
+  Vec3f o, d;
+  float t_min, t_max;
+};
+
+/// Walks of four legs from points above the middle of the mesh, turned by a random direction at each hit; not
+/// sorted.
+std::vector<TraceRay> bouncing_rays(const TraceMesh& mesh, const SceneView& scene, std::size_t count);
+
 struct TraceRate {
   std::string tracer;
-  double min_ns, median_ns;  ///< per ray, over the repeats
+  double min_ns, median_ns;  ///< processor time per ray, over the repeats
   double hit_share;
   double fallback_share;  ///< rays that Embree's candidates did not decide
 };
 
-/// Rays of bouncing walks through the mesh, not sorted. The tracers take turns, repeat by repeat, so that a
+/// Traces bouncing_rays. The tracers take turns, repeat by repeat, so that a
 /// change of the clock meets all of them. The first row is the bare loop of rtcIntersect1 where Embree is
 /// built in.
 std::vector<TraceRate> run_trace_host(const TraceMesh& mesh, std::size_t ray_count, int repeats,

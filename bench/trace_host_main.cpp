@@ -11,10 +11,7 @@ int main(int argc, char** argv) try {
   std::vector<std::string> names(argv + 1, argv + argc);
   if (names.empty()) names = {"cloud", "city"};
   for (const std::string& name : names) {
-    const TraceMesh mesh = name == "cloud"  ? triangle_cloud(1 << 17)
-                           : name == "city" ? box_city(60)
-                                            : read_simple_ply(name);
-    run_trace_host(mesh, 400000, 9, stdout);
+    run_trace_host(mesh_named(name), 400000, 9, stdout);
   }
   return 0;
 } catch (const shardwise::Error& error) {

@@ -13,6 +13,8 @@ job_count() {
   echo $((by_cores < by_memory ? by_cores : by_memory))
 }
 jobs=$(job_count)
+# Worktrees and clones share cached objects: paths under the project are hashed relative to it.
+export CCACHE_BASEDIR="${CCACHE_BASEDIR:-$root}"
 
 part_names=() part_states=() part_times=() part_notes=()
 failed_parts=0

@@ -273,6 +273,8 @@ std::string text_of(const std::exception_ptr& error) {
   const std::string text = fmt::format("{} (also: {})", text_of(first), fmt::join(others, "; "));
   try {
     std::rethrow_exception(first);
+  } catch (const DependencyError&) {
+    throw DependencyError(text);
   } catch (const Error& error) {
     throw Error(error.error_class(), text);
   } catch (const std::bad_alloc&) {
@@ -324,6 +326,7 @@ void Run::wait(const std::function<void()>& poll) {
   using Found = std::tuple<int, int, std::exception_ptr>;  // device, operation, error
   std::vector<Found> errors, consequences;
   const std::shared_ptr<Failures> failures = std::exchange(failures_, nullptr);
+  constexpr int before_all = -1, after_all = std::numeric_limits<int>::max();
   const auto synchronize = [&](const OnDevice& on, int operation) {
     try {
       on.stream->synchronize();
@@ -333,10 +336,13 @@ void Run::wait(const std::function<void()>& poll) {
       const bool known =
           std::any_of(failures->list.begin(), failures->list.end(),
                       [&](const Failures::Failure& failure) { return failure.error == error; });
-      if (!known) (is_consequence(error) ? consequences : errors).emplace_back(on.device, operation, error);
+      if (known) return;
+      if (!is_consequence(error))
+        errors.emplace_back(on.device, operation, error);
+      else if (operation != before_all)  // a caller's stream says no more than ours, which it waits for
+        consequences.emplace_back(on.device, operation, error);
     }
   };
-  constexpr int before_all = -1, after_all = std::numeric_limits<int>::max();
   for (const OnDevice& on : streams_) {
     const Device& device = on.stream->device();
     Timeline* timeline = device.timeline();

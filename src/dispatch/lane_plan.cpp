@@ -13,7 +13,8 @@ namespace {
 
 Weights weights_of(const DeviceSet& devices, const SplitOptions& options, const std::string& operation) {
   try {
-    if (!options.weights.empty()) return Weights::from(options.weights, static_cast<std::size_t>(devices.size()));
+    if (!options.weights.empty())
+      return Weights::from(options.weights, static_cast<std::size_t>(devices.size()));
     // Equal devices get equal shares; unlike host devices get shares by their threads.
     std::vector<double> shares;
     for (int d = 0; d < devices.size(); ++d) shares.push_back(devices[d].info().threads);
@@ -34,19 +35,23 @@ void report_device_entries(const DeviceSet& devices, DispatchReport& report) {
 
 }  // namespace
 
-LanePlan plan_lanes(const DeviceSet& devices, Window window, const SplitOptions& options, const LaneCosts& costs) {
+LanePlan plan_lanes(const DeviceSet& devices, Window window, const SplitOptions& options,
+                    const LaneCosts& costs) {
   LanePlan plan;
   report_device_entries(devices, plan.report);
   const Weights weights = weights_of(devices, options, costs.operation);
-  for (const std::uint64_t weight : weights.values()) plan.report.weights.push_back(static_cast<double>(weight));
+  for (const std::uint64_t weight : weights.values())
+    plan.report.weights.push_back(static_cast<double>(weight));
   if (options.chunk_rows < 0)
     throw_usage(fmt::format("{}: chunk must not be negative (got {})", costs.operation, options.chunk_rows));
 
-  const std::int64_t min_lanes = options.min_rows_per_device < 0 ? kMinRowsPerDevice : options.min_rows_per_device;
+  const std::int64_t min_lanes =
+      options.min_rows_per_device < 0 ? kMinRowsPerDevice : options.min_rows_per_device;
   const std::int64_t granule = min_lanes == 0 ? 1 : kLaneGranule;
-  FloorDecision decision =
-      apply_floor(split_lanes(window, weights, granule), lane_floor(min_lanes, costs.partial_bytes), "lanes");
+  // A chunk size or a budget is honoured at every size: it outranks the floor.
   const bool chunked = options.chunk_rows > 0 || options.memory_bytes > 0;
+  const FloorDecision decision = apply_floor(split_lanes(window, weights, granule),
+                                             chunked ? 0 : lane_floor(min_lanes, costs.partial_bytes), "lanes");
   plan.report.mode = chunked ? "chunked" : decision.on_master_alone ? "master" : "sharded";
   plan.report.reason = decision.reason;
 
@@ -90,9 +95,10 @@ LanePlan plan_lanes(const DeviceSet& devices, Window window, const SplitOptions&
   if (plan.shards.empty() || plan.shards.front().device != 0) {
     const std::uint64_t needed = costs.fixed_bytes(0, Window{window.begin, 0});
     if (options.memory_bytes > 0 && needed > options.memory_bytes)
-      throw Error(ErrorClass::budget, fmt::format("{}: {} needs {} bytes to merge the result, the budget is {} bytes; raise "
-                                                  "--memory or use larger cells",
-                                                  costs.operation, devices[0].name(), needed, options.memory_bytes));
+      throw Error(ErrorClass::budget,
+                  fmt::format("{}: {} needs {} bytes to merge the result, the budget is {} bytes; raise "
+                              "--memory or use larger cells",
+                              costs.operation, devices[0].name(), needed, options.memory_bytes));
   }
   return plan;
 }

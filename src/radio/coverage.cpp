@@ -85,22 +85,29 @@ struct CoverageCall {
   void allocate_rows(Stream& stream, std::uint64_t lanes, RowSet& rows) const;
   void allocate_staging(Stream& stream, std::uint64_t slots, StagingSet& set) const;
   template <class T>
-  void upload(Graph& graph, int device, const PackedMemory& memory, const PackedArray<T>& array, const T* source,
-              std::uint64_t count, const char* name);
+  void upload(Graph& graph, int device, const PackedMemory& memory, const PackedArray<T>& array,
+              const T* source, std::uint64_t count, const char* name);
   CoverageLaunch launch_of(const DeviceState& state) const;
   void fill_report();
   void add_lanes(Graph& graph, DeviceState& state);
   void add_merge(Graph& graph, DeviceState& state);
   void add_finish(Graph& graph);
   LaunchRows upload_rows(Graph& graph, const DeviceState& state, const RowSet& rows, Window chunk);
-  std::uint64_t pass_cell_bytes() const { return static_cast<std::uint64_t>(plan.cell_count()) * plan.cell_bytes(); }
-  std::uint64_t pass_field_bytes() const { return static_cast<std::uint64_t>(plan.cell_count()) * plan.field_bytes(); }
+  std::uint64_t pass_cell_bytes() const {
+    return static_cast<std::uint64_t>(plan.cell_count()) * plan.cell_bytes();
+  }
+  std::uint64_t pass_field_bytes() const {
+    return static_cast<std::uint64_t>(plan.cell_count()) * plan.field_bytes();
+  }
   bool is_exact() const { return plan.request.accumulation == Accumulation::exact; }
 };
 
-Access touch(const Memory& memory, AccessMode mode) { return memory.access(mode); }
+Access touch(const Memory& memory, AccessMode mode) {
+  return memory.access(mode);
+}
 
-// ---- memory ------------------------------------------------------------------------------------------------------
+// ---- memory
+// ------------------------------------------------------------------------------------------------------
 
 void CoverageCall::allocate() {
   const CoverageRequest& r = plan.request;
@@ -180,17 +187,20 @@ void CoverageCall::allocate_staging(Stream& stream, std::uint64_t slots, Staging
   set.memory.allocate(stream, "staged contributions");
 }
 
-// ---- graph -------------------------------------------------------------------------------------------------------
+// ---- graph
+// -------------------------------------------------------------------------------------------------------
 
 template <class T>
-void CoverageCall::upload(Graph& graph, int device, const PackedMemory& memory, const PackedArray<T>& array, const T* source,
-                          std::uint64_t count, const char* name) {
+void CoverageCall::upload(Graph& graph, int device, const PackedMemory& memory, const PackedArray<T>& array,
+                          const T* source, std::uint64_t count, const char* name) {
   if (array.count == 0 || count == 0) return;
   graph.add(device, StreamRole::copy_in,
-            copy_operation(name, memory.data(array), source, count * sizeof(T), {memory.access(AccessMode::write, array)}));
+            copy_operation(name, memory.data(array), source, count * sizeof(T),
+                           {memory.access(AccessMode::write, array)}));
 }
 
-LaunchRows CoverageCall::upload_rows(Graph& graph, const DeviceState& state, const RowSet& set, Window chunk) {
+LaunchRows CoverageCall::upload_rows(Graph& graph, const DeviceState& state, const RowSet& set,
+                                     Window chunk) {
   const RayRows& source = *plan.request.rows;
   const auto begin = static_cast<std::size_t>(chunk.begin);
   const auto count = static_cast<std::uint64_t>(chunk.count);
@@ -214,8 +224,8 @@ LaunchRows CoverageCall::upload_rows(Graph& graph, const DeviceState& state, con
   view.source_stride = set.sources.count > 0;
   view.source = set.sources.count > 0 ? set.memory.data(set.sources) : tables.memory.data(tables.source);
   view.polarization_stride = set.polarizations.count > 0;
-  view.polarization =
-      set.polarizations.count > 0 ? set.memory.data(set.polarizations) : tables.memory.data(tables.polarization);
+  view.polarization = set.polarizations.count > 0 ? set.memory.data(set.polarizations)
+                                                  : tables.memory.data(tables.polarization);
   return view;
 }
 
@@ -225,14 +235,16 @@ CoverageLaunch CoverageCall::launch_of(const DeviceState& state) const {
   CoverageLaunch launch;
   launch.accumulation = r.accumulation;
   launch.fields = r.field;
-  launch.window = {static_cast<std::uint64_t>(plan.cell_count()), static_cast<std::uint32_t>(state.first_pass)};
+  launch.window = {static_cast<std::uint64_t>(plan.cell_count()),
+                   static_cast<std::uint32_t>(state.first_pass)};
   launch.cells = state.cells.data();
   launch.field_cells = state.fields.data();
   launch.scale = plan.scale;
   launch.field_scale = plan.field_scale;
   const StagingSet& staged = state.staging;
-  launch.staging = {staged.memory.data(staged.slots), staged.memory.data(staged.fields), staged.memory.data(staged.keys),
-                    staged.memory.data(staged.order), staged.memory.data(staged.scratch), staged.scratch.bytes()};
+  launch.staging = {staged.memory.data(staged.slots),   staged.memory.data(staged.fields),
+                    staged.memory.data(staged.keys),    staged.memory.data(staged.order),
+                    staged.memory.data(staged.scratch), staged.scratch.bytes()};
   launch.counters = state.counters.data();
   CoverageParams& params = launch.params;
   params.grid = plan.grid;
@@ -250,7 +262,8 @@ CoverageLaunch CoverageCall::launch_of(const DeviceState& state) const {
   params.launch.rotations = tables.memory.data(tables.rotations);
   params.launch.polarization = r.polarization;
   // A corrupted device counts every crossing a cell too far along.
-  if (corrupt_coverage_on_device.load() == state.device) params.grid.min0 -= (plan.grid.max0 - plan.grid.min0) * 0.25f;
+  if (corrupt_coverage_on_device.load() == state.device)
+    params.grid.min0 -= (plan.grid.max0 - plan.grid.min0) * 0.25f;
   return launch;
 }
 
@@ -258,13 +271,15 @@ void CoverageCall::add_lanes(Graph& graph, DeviceState& state) {
   const CoverageRequest& r = plan.request;
   const Replica& replica = scene.replica(state.device);
   graph.add(state.device, StreamRole::compute,
-            zero_operation("clear map", state.cells.data(), state.cells.bytes(), {touch(state.cells, AccessMode::write)}));
+            zero_operation("clear map", state.cells.data(), state.cells.bytes(),
+                           {touch(state.cells, AccessMode::write)}));
   if (r.field)
     graph.add(state.device, StreamRole::compute,
               zero_operation("clear field map", state.fields.data(), state.fields.bytes(),
                              {touch(state.fields, AccessMode::write)}));
   graph.add(state.device, StreamRole::compute,
-            zero_operation("clear counters", state.counters.data(), state.counters.bytes(), {state.counters.writes()}));
+            zero_operation("clear counters", state.counters.data(), state.counters.bytes(),
+                           {state.counters.writes()}));
   if (state.window.empty()) return;
 
   const Tables& tables = state.tables;
@@ -330,7 +345,8 @@ void CoverageCall::add_lanes(Graph& graph, DeviceState& state) {
       if (r.field) normalise.accesses.add(touch(state.fields, AccessMode::write));
       normalise.body = [&state, slots = state.pass_count * plan.cell_count()](LaunchContext& context) {
         for_each(context, slots,
-                 NormalizeCells{static_cast<ExactCell*>(state.cells.data()), static_cast<ExactSum*>(state.fields.data())});
+                 NormalizeCells{static_cast<ExactCell*>(state.cells.data()),
+                                static_cast<ExactSum*>(state.fields.data())});
       };
       graph.add(state.device, StreamRole::compute, std::move(normalise));
     }
@@ -341,27 +357,32 @@ void CoverageCall::add_merge(Graph& graph, DeviceState& state) {
   DeviceState& master = states.front();
   const auto cells = plan.cell_count();
   for (std::int64_t k = 0; k < state.pass_count; ++k) {
-    const auto local = static_cast<std::uint64_t>(k), global = static_cast<std::uint64_t>(state.first_pass + k);
+    const auto local = static_cast<std::uint64_t>(k),
+               global = static_cast<std::uint64_t>(state.first_pass + k);
     const auto from = [&](const Memory& memory, std::uint64_t bytes) {
       return static_cast<const char*>(memory.data()) + local * bytes;
     };
-    graph.add(state.device, StreamRole::copy_out,
-              copy_operation("send map", staging.data(), from(state.cells, pass_cell_bytes()), pass_cell_bytes(),
-                             {touch(staging, AccessMode::write),
-                              state.cells.access(AccessMode::read, local * pass_cell_bytes(), pass_cell_bytes())}));
+    graph.add(
+        state.device, StreamRole::copy_out,
+        copy_operation("send map", staging.data(), from(state.cells, pass_cell_bytes()), pass_cell_bytes(),
+                       {touch(staging, AccessMode::write),
+                        state.cells.access(AccessMode::read, local * pass_cell_bytes(), pass_cell_bytes())}));
     if (plan.request.field)
       graph.add(state.device, StreamRole::copy_out,
-                copy_operation("send field map", staging_fields.data(), from(state.fields, pass_field_bytes()),
-                               pass_field_bytes(),
-                               {touch(staging_fields, AccessMode::write),
-                                state.fields.access(AccessMode::read, local * pass_field_bytes(), pass_field_bytes())}));
+                copy_operation(
+                    "send field map", staging_fields.data(), from(state.fields, pass_field_bytes()),
+                    pass_field_bytes(),
+                    {touch(staging_fields, AccessMode::write),
+                     state.fields.access(AccessMode::read, local * pass_field_bytes(), pass_field_bytes())}));
     Operation merge_maps;
     merge_maps.name = "merge map of " + scene.devices()[state.device].name();
-    merge_maps.accesses = {touch(staging, AccessMode::read),
-                           master.cells.access(AccessMode::write, global * pass_cell_bytes(), pass_cell_bytes())};
+    merge_maps.accesses = {
+        touch(staging, AccessMode::read),
+        master.cells.access(AccessMode::write, global * pass_cell_bytes(), pass_cell_bytes())};
     if (plan.request.field) {
       merge_maps.accesses.add(touch(staging_fields, AccessMode::read));
-      merge_maps.accesses.add(master.fields.access(AccessMode::write, global * pass_field_bytes(), pass_field_bytes()));
+      merge_maps.accesses.add(
+          master.fields.access(AccessMode::write, global * pass_field_bytes(), pass_field_bytes()));
     }
     void* target = static_cast<char*>(master.cells.data()) + global * pass_cell_bytes();
     void* target_fields =
@@ -370,11 +391,13 @@ void CoverageCall::add_merge(Graph& graph, DeviceState& state) {
       if (is_exact())
         for_each(context, cells,
                  MergeExact{static_cast<ExactCell*>(target), static_cast<const ExactCell*>(staging.data()),
-                            static_cast<ExactSum*>(target_fields), static_cast<const ExactSum*>(staging_fields.data())});
+                            static_cast<ExactSum*>(target_fields),
+                            static_cast<const ExactSum*>(staging_fields.data())});
       else
         for_each(context, cells,
                  MergeFast{static_cast<FastCell*>(target), static_cast<const FastCell*>(staging.data()),
-                           static_cast<double*>(target_fields), static_cast<const double*>(staging_fields.data())});
+                           static_cast<double*>(target_fields),
+                           static_cast<const double*>(staging_fields.data())});
     };
     graph.add(0, StreamRole::compute, std::move(merge_maps));
   }
@@ -410,8 +433,9 @@ void CoverageCall::add_finish(Graph& graph) {
   const auto cells = static_cast<std::size_t>(plan.cell_count());
   const auto download = [&](const char* name, void* target_host, const Memory& source) {
     if (source.bytes() == 0) return;
-    graph.add(0, StreamRole::copy_out,
-              copy_operation(name, target_host, source.data(), source.bytes(), {touch(source, AccessMode::read)}));
+    graph.add(
+        0, StreamRole::copy_out,
+        copy_operation(name, target_host, source.data(), source.bytes(), {touch(source, AccessMode::read)}));
   };
   result.gain.resize(cells);
   result.crossings.resize(cells);
@@ -435,7 +459,8 @@ Graph CoverageCall::build() {
   return graph;
 }
 
-// ---- result ------------------------------------------------------------------------------------------------------
+// ---- result
+// ------------------------------------------------------------------------------------------------------
 
 CoverageResult CoverageCall::finish() {
   const CoverageRequest& r = plan.request;
@@ -443,7 +468,8 @@ CoverageResult CoverageCall::finish() {
   if (r.progress) poll = [&] { r.progress(lanes_done.load(std::memory_order_relaxed), plan.window.count); };
   run.wait(poll);
   if (r.progress) r.progress(plan.window.count, plan.window.count);
-  if (r.cancel && r.cancel->load()) throw Error(ErrorClass::interrupted, r.operation + ": cancelled; nothing was written");
+  if (r.cancel && r.cancel->load())
+    throw Error(ErrorClass::interrupted, r.operation + ": cancelled; nothing was written");
 
   std::uint64_t overflow = 0;
   for (const DeviceState& state : states) {
@@ -452,9 +478,10 @@ CoverageResult CoverageCall::finish() {
     overflow += state.counted.overflow;
   }
   if (overflow > 0)
-    throw Error(ErrorClass::data, fmt::format("{}: {} contributions were not finite or more than 2^20 times the largest "
-                                              "expected value; check material gains and transmitter gains",
-                                              r.operation, overflow));
+    throw Error(ErrorClass::data,
+                fmt::format("{}: {} contributions were not finite or more than 2^20 times the largest "
+                            "expected value; check material gains and transmitter gains",
+                            r.operation, overflow));
   result.lanes = plan.window.count;
   result.rays_per_pass = r.rays_per_pass;
   result.warnings = plan.warnings;
@@ -481,9 +508,9 @@ void CoverageCall::fill_report() {
   const DeviceState& state = states[first.device == 0 ? 0 : 1];
   std::uint64_t chunk_bytes = state.staging.memory.bytes();
   for (const RowSet& rows : state.rows) chunk_bytes += rows.memory.bytes();
-  result.dispatch.measured_row_bytes =
-      static_cast<double>(chunk_bytes) / static_cast<double>(std::max<std::int64_t>(1, first.plan.chunk_rows)) /
-      static_cast<double>(std::max(1, first.plan.resident_chunks));
+  result.dispatch.measured_row_bytes = static_cast<double>(chunk_bytes) /
+                                       static_cast<double>(std::max<std::int64_t>(1, first.plan.chunk_rows)) /
+                                       static_cast<double>(std::max(1, first.plan.resident_chunks));
 }
 
 }  // namespace
@@ -503,7 +530,8 @@ Pending<CoverageResult> coverage(Scene& scene, const CoverageOptions& options) {
   return run_coverage(scene, plan_coverage(scene, request_of(options)));
 }
 
-Pending<CoverageResult> accumulate_reflections(Scene& scene, const RayRows& rays, const AccumulateOptions& options) {
+Pending<CoverageResult> accumulate_reflections(Scene& scene, const RayRows& rays,
+                                               const AccumulateOptions& options) {
   return run_coverage(scene, plan_coverage(scene, request_of(rays, options)));
 }
 

@@ -60,9 +60,10 @@ template <bool Fields>
 void launch_with_fields(LaunchContext& context, const CoverageLaunch& launch) {
   switch (launch.accumulation) {
     case Accumulation::exact:
-      return launch_with(context, launch,
-                         ExactSink<Fields>{launch.window, static_cast<ExactCell*>(launch.cells),
-                                           static_cast<ExactSum*>(launch.field_cells), launch.scale, launch.field_scale});
+      return launch_with(
+          context, launch,
+          ExactSink<Fields>{launch.window, static_cast<ExactCell*>(launch.cells),
+                            static_cast<ExactSum*>(launch.field_cells), launch.scale, launch.field_scale});
     case Accumulation::fast:
       return launch_with(context, launch,
                          FastSink<Fields>{launch.window, static_cast<FastCell*>(launch.cells),
@@ -116,7 +117,8 @@ struct AddRuns {
 
 }  // namespace
 
-void launch_coverage_on_cuda(LaunchContext& context, const CoverageLaunch& launch, std::atomic<std::int64_t>* lanes_done) {
+void launch_coverage_on_cuda(LaunchContext& context, const CoverageLaunch& launch,
+                             std::atomic<std::int64_t>* lanes_done) {
   if (launch.lane_count == 0) return;
   if (launch.fields)
     launch_with_fields<true>(context, launch);
@@ -151,11 +153,13 @@ void add_staged_on_cuda(LaunchContext& context, const CoverageLaunch& launch) {
   std::uint32_t* sorted_order = staging.order + slots;
   for_each_on_cuda(context, slots, StagedKeys{staging.slots, staging.keys, staging.order});
   std::size_t bytes = staging.scratch_bytes;
-  SW_CUDA(cub::DeviceRadixSort::SortPairs(staging.scratch, bytes, staging.keys, sorted_keys, staging.order, sorted_order,
-                                          slots, 0, 32, static_cast<cudaStream_t>(context.native_stream())));
-  for_each_on_cuda(context, slots,
-                   AddRuns{sorted_keys, sorted_order, staging.slots, staging.fields, static_cast<FastCell*>(launch.cells),
-                           static_cast<double*>(launch.field_cells), slots});
+  SW_CUDA(cub::DeviceRadixSort::SortPairs(staging.scratch, bytes, staging.keys, sorted_keys, staging.order,
+                                          sorted_order, slots, 0, 32,
+                                          static_cast<cudaStream_t>(context.native_stream())));
+  for_each_on_cuda(
+      context, slots,
+      AddRuns{sorted_keys, sorted_order, staging.slots, staging.fields, static_cast<FastCell*>(launch.cells),
+              static_cast<double*>(launch.field_cells), slots});
 }
 
 }  // namespace shardwise

@@ -18,14 +18,14 @@ struct CoverageCounters {
   std::uint64_t segments, rejected, overflow, unused;
 };
 
-/// The staging memory of Accumulation::ordered, for one chunk. On CUDA the keys and their order are sorted beside the
-/// slots.
+/// The staging memory of Accumulation::ordered, for one chunk. On CUDA the keys and their order are sorted
+/// beside the slots.
 struct StagingView {
   StagedSlot* slots = nullptr;
   FieldSample* fields = nullptr;
-  std::uint32_t* keys = nullptr;    ///< CUDA: [2 x slots]
-  std::uint32_t* order = nullptr;   ///< CUDA: [2 x slots]
-  char* scratch = nullptr;          ///< CUDA: of the sort
+  std::uint32_t* keys = nullptr;   ///< CUDA: [2 x slots]
+  std::uint32_t* order = nullptr;  ///< CUDA: [2 x slots]
+  char* scratch = nullptr;         ///< CUDA: of the sort
   std::uint64_t scratch_bytes = 0;
 };
 
@@ -53,7 +53,8 @@ void add_staged_on_host(const CoverageLaunch& launch);
 
 #if SHARDWISE_WITH_CUDA
 /// Adds to `lanes_done` when the lanes are through.
-void launch_coverage_on_cuda(LaunchContext& context, const CoverageLaunch& launch, std::atomic<std::int64_t>* lanes_done);
+void launch_coverage_on_cuda(LaunchContext& context, const CoverageLaunch& launch,
+                             std::atomic<std::int64_t>* lanes_done);
 void add_staged_on_cuda(LaunchContext& context, const CoverageLaunch& launch);
 /// Scratch bytes that the sort of `slots` keys needs.
 std::uint64_t staging_scratch_bytes(std::int64_t slots);

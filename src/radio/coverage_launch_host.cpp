@@ -15,15 +15,17 @@ namespace {
 constexpr std::int64_t grain = 2048;
 
 template <class Tracer, class Sink>
-void run_lanes(LaunchContext& context, const CoverageLaunch& launch, const Tracer& tracer, const Sink& prototype,
-               std::atomic<std::int64_t>* lanes_done, const std::atomic<bool>* cancel) {
+void run_lanes(LaunchContext& context, const CoverageLaunch& launch, const Tracer& tracer,
+               const Sink& prototype, std::atomic<std::int64_t>* lanes_done,
+               const std::atomic<bool>* cancel) {
   context.parallel_for(launch.lane_count, grain, [&](std::int64_t begin, std::int64_t end) {
     if (cancel && cancel->load(std::memory_order_relaxed))
       throw Error(ErrorClass::interrupted, "cancelled; nothing was written");
     Sink sink = prototype;
     CoverageCounters sum{};
     for (std::int64_t i = begin; i < end; ++i) {
-      const LaneCounters lane = coverage_lane(launch.params, tracer, sink, launch.first_lane + static_cast<std::uint64_t>(i));
+      const LaneCounters lane =
+          coverage_lane(launch.params, tracer, sink, launch.first_lane + static_cast<std::uint64_t>(i));
       sum.segments += lane.segments;
       sum.rejected += lane.rejected;
       sum.overflow += lane.overflow;
@@ -41,7 +43,8 @@ void run_with_sink(LaunchContext& context, const CoverageLaunch& launch, const T
   switch (launch.accumulation) {
     case Accumulation::exact: {
       const ExactSink<Fields> sink{launch.window, static_cast<ExactCell*>(launch.cells),
-                                   static_cast<ExactSum*>(launch.field_cells), launch.scale, launch.field_scale};
+                                   static_cast<ExactSum*>(launch.field_cells), launch.scale,
+                                   launch.field_scale};
       return run_lanes(context, launch, tracer, sink, lanes_done, cancel);
     }
     case Accumulation::fast: {
@@ -50,8 +53,8 @@ void run_with_sink(LaunchContext& context, const CoverageLaunch& launch, const T
       return run_lanes(context, launch, tracer, sink, lanes_done, cancel);
     }
     case Accumulation::ordered: {
-      const StagedSink<Fields> sink{launch.window, launch.first_lane, launch.params.bounces + 1, launch.staging.slots,
-                                    launch.staging.fields};
+      const StagedSink<Fields> sink{launch.window, launch.first_lane, launch.params.bounces + 1,
+                                    launch.staging.slots, launch.staging.fields};
       return run_lanes(context, launch, tracer, sink, lanes_done, cancel);
     }
   }
@@ -72,7 +75,8 @@ void launch_coverage_on_host(LaunchContext& context, const CoverageLaunch& launc
                              std::atomic<std::int64_t>* lanes_done, const std::atomic<bool>* cancel) {
 #if SHARDWISE_WITH_EMBREE
   if (replica.embree())
-    return run_with_tracer(context, launch, EmbreeTracer{replica.view(), replica.embree()}, lanes_done, cancel);
+    return run_with_tracer(context, launch, EmbreeTracer{replica.view(), replica.embree()}, lanes_done,
+                           cancel);
 #endif
   run_with_tracer(context, launch, BvhTracer{replica.view()}, lanes_done, cancel);
 }
@@ -87,7 +91,8 @@ void add_staged_on_host(const CoverageLaunch& launch) {
     cells[slot.cell].sum += static_cast<double>(slot.u);
     cells[slot.cell].count += 1;
     if (fields)
-      for (int k = 0; k < 6; ++k) fields[slot.cell * 6 + k] += static_cast<double>(launch.staging.fields[i].part[k]);
+      for (int k = 0; k < 6; ++k)
+        fields[slot.cell * 6 + k] += static_cast<double>(launch.staging.fields[i].part[k]);
   }
 }
 

@@ -25,10 +25,13 @@ void check_common(const CoverageRequest& r) {
           "frequency must be a positive number of hertz (got {}); write 3.5GHz, say", r.frequency_hz);
   require(r.bounces >= 0 && r.bounces <= 1000, r, "bounces must be 0 to 1000 (got {})", r.bounces);
   require(r.bounces > 0 || r.line_of_sight, r, "nothing to count: no bounces and no line of sight");
-  require(r.lane_count >= -1, r, "lane_count must be -1 for the rest, or not negative (got {})", r.lane_count);
+  require(r.lane_count >= -1, r, "lane_count must be -1 for the rest, or not negative (got {})",
+          r.lane_count);
 }
 
-Vec3f unit_float(Vec3d v) { return make_polarization(v); }
+Vec3f unit_float(Vec3d v) {
+  return make_polarization(v);
+}
 
 }  // namespace
 
@@ -56,17 +59,21 @@ CoverageRequest request_of(const CoverageOptions& options) {
   check_common(r);
 
   require(!options.transmitters.empty(), r, "no transmitter; give at least one");
-  require(options.passes >= 1 && options.passes <= 4096, r, "passes must be 1 to 4096 (got {})", options.passes);
+  require(options.passes >= 1 && options.passes <= 4096, r, "passes must be 1 to 4096 (got {})",
+          options.passes);
   require(options.samples >= 1 && options.samples <= (std::int64_t{1} << 40), r,
           "samples must be 1 to 2^40 (got {})", options.samples);
   require(options.samples >= options.passes, r,
-          "samples ({}) must not be fewer than passes ({}): every pass launches at least one ray; raise samples or lower passes",
+          "samples ({}) must not be fewer than passes ({}): every pass launches at least one ray; raise "
+          "samples or lower passes",
           options.samples, options.passes);
   for (std::size_t i = 0; i < options.transmitters.size(); ++i) {
     const Transmitter& tx = options.transmitters[i];
-    require(is_finite(tx.position) && is_finite(to_float(tx.position)), r, "transmitter {} has a position that is not finite ({}, {}, {})", i,
-            tx.position.x, tx.position.y, tx.position.z);
-    require(std::isfinite(tx.gain) && tx.gain > 0, r, "transmitter {} has the gain {}; it must be positive", i, tx.gain);
+    require(is_finite(tx.position) && is_finite(to_float(tx.position)), r,
+            "transmitter {} has a position that is not finite ({}, {}, {})", i, tx.position.x, tx.position.y,
+            tx.position.z);
+    require(std::isfinite(tx.gain) && tx.gain > 0, r, "transmitter {} has the gain {}; it must be positive",
+            i, tx.gain);
     r.largest_gain = i == 0 ? tx.gain : std::max(r.largest_gain, tx.gain);
     r.transmitters.push_back(launch_transmitter(tx.position, tx.gain));
   }
@@ -98,16 +105,19 @@ CoverageRequest request_of(const RayRows& rows, const AccumulateOptions& options
 
   const std::size_t n = rows.origins.size();
   const auto rows_or = [&](std::size_t size, std::size_t other, const char* name, const char* shape) {
-    require(size == n || size == other, r, "{} must match the ray batch size: {} rows, got {}", name, shape, size);
+    require(size == n || size == other, r, "{} must match the ray batch size: {} rows, got {}", name, shape,
+            size);
   };
-  require(rows.directions.size() == n, r, "directions must match the ray batch size ({} origins, {} directions)", n,
-          rows.directions.size());
+  require(rows.directions.size() == n, r,
+          "directions must match the ray batch size ({} origins, {} directions)", n, rows.directions.size());
   rows_or(rows.tmax.size(), 0, "tmax", "N or none");
   rows_or(rows.active.size(), 0, "active", "N or none");
   require(rows.transmitters.size() == n || rows.transmitters.size() <= 1, r,
-          "transmitters must match the ray batch size: N, 1 or 0 rows, got {} for {} rays", rows.transmitters.size(), n);
+          "transmitters must match the ray batch size: N, 1 or 0 rows, got {} for {} rays",
+          rows.transmitters.size(), n);
   require(rows.polarizations.size() == n || rows.polarizations.size() == 1, r,
-          "polarizations must match the ray batch size: N rows or 1, got {} for {} rays", rows.polarizations.size(), n);
+          "polarizations must match the ray batch size: N rows or 1, got {} for {} rays",
+          rows.polarizations.size(), n);
   require(std::isfinite(options.solid_angle_per_ray) && options.solid_angle_per_ray > 0, r,
           "solid_angle_per_ray must be positive (got {}); 4 pi / rays of the whole launch for a full sphere",
           options.solid_angle_per_ray);
@@ -121,7 +131,8 @@ CoverageRequest request_of(const RayRows& rows, const AccumulateOptions& options
 std::pair<std::int64_t, std::int64_t> CoveragePlan::passes_of(Window w) const {
   if (w.empty()) return {0, 0};
   const std::int64_t lanes_per_pass =
-      request.rays_per_pass * std::max<std::int64_t>(1, static_cast<std::int64_t>(request.transmitters.size()));
+      request.rays_per_pass *
+      std::max<std::int64_t>(1, static_cast<std::int64_t>(request.transmitters.size()));
   const std::int64_t first = w.begin / lanes_per_pass, last = (w.end() - 1) / lanes_per_pass;
   return {first, last - first + 1};
 }
@@ -147,23 +158,27 @@ CoveragePlan plan_coverage(const Scene& scene, CoverageRequest request) {
     throw_usage(r.operation + ": " + error.what());
   }
   const CoverageGrid& g = r.grid;
-  plan.grid = make_grid_view(g.axis, g.position, g.min0, g.max0, g.min1, g.max1, g.resolution0, g.resolution1);
+  plan.grid =
+      make_grid_view(g.axis, g.position, g.min0, g.max0, g.min1, g.max1, g.resolution0, g.resolution1);
   const std::int64_t slots = plan.cell_count() * r.passes;
-  require(slots < (std::int64_t{1} << 32), r, "the map has {} cells in {} passes; at most 2^32 together: use larger cells",
-          plan.cell_count(), r.passes);
+  require(slots < (std::int64_t{1} << 32), r,
+          "the map has {} cells in {} passes; at most 2^32 together: use larger cells", plan.cell_count(),
+          r.passes);
   require(exact_limits_hold(1, r.total_lanes * (r.bounces + 1)) && r.total_lanes < (std::int64_t{1} << 42), r,
-          "{} lanes of {} legs are more than 2^42 contributions; lower samples", r.total_lanes, r.bounces + 1);
+          "{} lanes of {} legs are more than 2^42 contributions; lower samples", r.total_lanes,
+          r.bounces + 1);
 
   for (const MaterialAtFrequency& m : scene.model().evaluate_materials(r.frequency_hz, &plan.warnings))
-    plan.materials.push_back(make_surface_material(m.eta_r, m.perfect_conductor ? INFINITY : m.sigma, m.mu_r, m.thickness,
-                                                   m.gain, r.frequency_hz));
+    plan.materials.push_back(make_surface_material(m.eta_r, m.perfect_conductor ? INFINITY : m.sigma, m.mu_r,
+                                                   m.thickness, m.gain, r.frequency_hz));
   plan.scale = exact_scale(power_bound(r.largest_gain, plan.materials, r.bounces));
   plan.field_scale = exact_scale(field_bound(r.largest_gain, plan.materials, r.bounces));
   const double span0 = g.max0 - g.min0, span1 = g.max1 - g.min1;
   plan.diagonal = geometry.diagonal > 0 ? geometry.diagonal : std::sqrt(span0 * span0 + span1 * span1);
 
   const double wavelength = speed / r.frequency_hz;
-  const double per_length = wavelength / (4 * std::numbers::pi), density = r.solid_angle_per_ray / g.cell_area();
+  const double per_length = wavelength / (4 * std::numbers::pi),
+               density = r.solid_angle_per_ray / g.cell_area();
   const bool exact = r.accumulation == Accumulation::exact;
   plan.constants.cell_count = plan.cell_count();
   plan.constants.passes = r.passes;
@@ -192,20 +207,24 @@ CoveragePlan plan_coverage(const Scene& scene, CoverageRequest request) {
   }
   if (r.rows) {
     costs.resident_chunks = 2;
-    costs.lane_bytes += 2 * sizeof(Vec3f) + (r.rows->tmax.empty() ? 0 : sizeof(float)) + (r.rows->active.empty() ? 0 : 1) +
+    costs.lane_bytes += 2 * sizeof(Vec3f) + (r.rows->tmax.empty() ? 0 : sizeof(float)) +
+                        (r.rows->active.empty() ? 0 : 1) +
                         (r.rows->transmitters.size() > 1 ? sizeof(Vec3f) : 0) +
                         (r.rows->polarizations.size() > 1 ? sizeof(Vec3f) : 0);
   }
-  const std::uint64_t pass_bytes = static_cast<std::uint64_t>(plan.cell_count()) * (plan.cell_bytes() + plan.field_bytes());
+  const std::uint64_t pass_bytes =
+      static_cast<std::uint64_t>(plan.cell_count()) * (plan.cell_bytes() + plan.field_bytes());
   costs.partial_bytes = pass_bytes;
   const std::uint64_t tables = plan.materials.size() * sizeof(SurfaceMaterial) +
                                r.transmitters.size() * sizeof(LaunchTransmitter) +
                                r.rotations.size() * sizeof(LaunchRotation) + sizeof(CoverageCounters) + 4096;
-  const std::uint64_t result_bytes = static_cast<std::uint64_t>(plan.cell_count()) *
-                                     (sizeof(double) + sizeof(std::int64_t) + (plan.with_standard_error ? sizeof(double) : 0) +
-                                      (r.field ? 6 * sizeof(double) : 0));
+  const std::uint64_t result_bytes =
+      static_cast<std::uint64_t>(plan.cell_count()) *
+      (sizeof(double) + sizeof(std::int64_t) + (plan.with_standard_error ? sizeof(double) : 0) +
+       (r.field ? 6 * sizeof(double) : 0));
   const bool several = scene.devices().size() > 1;
-  costs.fixed_bytes = [&, pass_bytes, tables, result_bytes, several](int device, Window shard) -> std::uint64_t {
+  costs.fixed_bytes = [&, pass_bytes, tables, result_bytes, several](int device,
+                                                                     Window shard) -> std::uint64_t {
     const auto passes = static_cast<std::uint64_t>(device == 0 ? r.passes : plan.passes_of(shard).second);
     const std::uint64_t merging = device == 0 ? result_bytes + (several ? pass_bytes : 0) : 0;
     return passes * pass_bytes + tables + merging;

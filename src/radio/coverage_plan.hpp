@@ -45,8 +45,8 @@ struct CoveragePlan {
   std::vector<SurfaceMaterial> materials;
   std::vector<std::string> warnings;
   float scale = 1, field_scale = 1;
-  double diagonal = 1;         ///< that fields are divided by
-  FinishTarget constants{};    ///< factors, cells and passes; no pointers
+  double diagonal = 1;       ///< that fields are divided by
+  FinishTarget constants{};  ///< factors, cells and passes; no pointers
   bool with_standard_error = false;
   LanePlan lanes;
 

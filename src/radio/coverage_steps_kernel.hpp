@@ -49,14 +49,14 @@ struct MergeFast {
 
 /// Where the finished map goes, and the constants it is multiplied with once.
 struct FinishTarget {
-  double* gain;                 ///< [cells]
-  double* standard_error;       ///< [cells] or null
-  std::int64_t* crossings;      ///< [cells]
-  double* field;                ///< [cells][6] or null
+  double* gain;             ///< [cells]
+  double* standard_error;   ///< [cells] or null
+  std::int64_t* crossings;  ///< [cells]
+  double* field;            ///< [cells][6] or null
   std::int64_t cell_count;
   int passes;
-  double factor;        ///< of the sum over all passes
-  double pass_factor;   ///< of one pass: factor x passes
+  double factor;       ///< of the sum over all passes
+  double pass_factor;  ///< of one pass: factor x passes
   double field_factor;
 };
 
@@ -115,12 +115,13 @@ struct FinishFast {
     target.gain[cell] = gain;
     target.crossings[cell] = count;
     if (target.standard_error)
-      target.standard_error[cell] =
-          detail::standard_error(target, gain, [&](int pass) { return cells[pass * target.cell_count + cell].sum; });
+      target.standard_error[cell] = detail::standard_error(
+          target, gain, [&](int pass) { return cells[pass * target.cell_count + cell].sum; });
     if (target.field)
       for (int k = 0; k < 6; ++k) {
         double part = 0;
-        for (int pass = 0; pass < target.passes; ++pass) part += fields[(pass * target.cell_count + cell) * 6 + k];
+        for (int pass = 0; pass < target.passes; ++pass)
+          part += fields[(pass * target.cell_count + cell) * 6 + k];
         target.field[cell * 6 + k] = part * target.field_factor;
       }
   }

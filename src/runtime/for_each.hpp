@@ -1,8 +1,8 @@
 #pragma once
 // One launch over items, from one per-item body, on any device.
 //
-// A body is a trivially copyable functor with `SW_HD void operator()(std::int64_t item) const`. For CUDA, one .cu file
-// includes for_each.cuh and instantiates SW_INSTANTIATE_FOR_EACH(Body).
+// A body is a trivially copyable functor with `SW_HD void operator()(std::int64_t item) const`. For CUDA, one
+// .cu file includes for_each.cuh and instantiates SW_INSTANTIATE_FOR_EACH(Body).
 
 #include <cstdint>
 

@@ -32,7 +32,8 @@ class PackedMemory {
   /// Null for an array of no elements.
   template <class T>
   T* data(const PackedArray<T>& array) const {
-    return array.count == 0 ? nullptr : reinterpret_cast<T*>(static_cast<std::byte*>(memory_.data()) + array.offset);
+    return array.count == 0 ? nullptr
+                            : reinterpret_cast<T*>(static_cast<std::byte*>(memory_.data()) + array.offset);
   }
   template <class T>
   Access access(AccessMode mode, const PackedArray<T>& array) const {

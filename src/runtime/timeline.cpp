@@ -94,7 +94,8 @@ TimelineSummary Timeline::summary_of(const std::string& device, double since_s) 
       (record.stream == "in" ? summary.bytes_in : summary.bytes_out) += record.bytes;
     else
       launches.push_back(everything.back());
-    if (record.begin_s > reached && !record.waited_for.empty()) gaps[record.waited_for] += record.begin_s - reached;
+    if (record.begin_s > reached && !record.waited_for.empty())
+      gaps[record.waited_for] += record.begin_s - reached;
     reached = std::max(reached, record.end_s);
   }
   summary.busy_s = covered(launches);

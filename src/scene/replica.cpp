@@ -34,13 +34,14 @@ namespace {
 
 /// Makes `target` as large as `source` and adds the copy.
 template <class T>
-void add_upload(Graph& graph, int device_index, Stream& stream, Buffer<T>& target, const std::vector<T>& source,
-                const char* name, const Access& replica_write) {
+void add_upload(Graph& graph, int device_index, Stream& stream, Buffer<T>& target,
+                const std::vector<T>& source, const char* name, const Access& replica_write) {
   if (target.size() != source.size()) target = {};
-  if (target.size() == 0 && !source.empty()) target = Buffer<T>(stream, source.size(), name, MemoryUse::scene);
+  if (target.size() == 0 && !source.empty())
+    target = Buffer<T>(stream, source.size(), name, MemoryUse::scene);
   graph.add(device_index, StreamRole::copy_in,
-            copy_operation(std::string("upload ") + name, target.data(), source.data(), source.size() * sizeof(T),
-                           {target.writes(), replica_write}));
+            copy_operation(std::string("upload ") + name, target.data(), source.data(),
+                           source.size() * sizeof(T), {target.writes(), replica_write}));
 }
 
 }  // namespace

@@ -17,9 +17,10 @@ class Replica {
   Replica(Device& device, Stream& stream, bool use_embree);
   ~Replica();
 
-  /// Adds to `graph` the copies that bring this replica to the tree and materials given, and builds Embree's scene
-  /// where it is used. The arguments live until the graph has run.
-  void upload(Graph& graph, int device_index, const Bvh8& bvh, const SceneGeometry& geometry, std::int64_t version);
+  /// Adds to `graph` the copies that bring this replica to the tree and materials given, and builds Embree's
+  /// scene where it is used. The arguments live until the graph has run.
+  void upload(Graph& graph, int device_index, const Bvh8& bvh, const SceneGeometry& geometry,
+              std::int64_t version);
 
   const SceneView& view() const { return view_; }
   /// Null where this device uses the BVH.

@@ -23,11 +23,15 @@ constexpr bool has_embree = false;
 Scene::Scene(DeviceSet devices, SceneModel model, SceneOptions options)
     : options_(options), model_(std::move(model)), executor_(std::make_unique<Executor>(std::move(devices))) {
   if (options_.tracer == TracerChoice::embree && !has_embree)
-    throw_usage("scene: the tracer 'embree' is not built in; use 'bvh', or install libembree-dev and configure again");
+    throw_usage(
+        "scene: the tracer 'embree' is not built in; use 'bvh', or install libembree-dev and configure "
+        "again");
   for (int d = 0; d < this->devices().size(); ++d) {
     Device& device = this->devices()[d];
-    const bool use_embree = has_embree && device.kind() != PlatformKind::cuda && options_.tracer != TracerChoice::bvh;
-    replicas_.push_back(std::make_unique<Replica>(device, executor_->stream(d, StreamRole::compute), use_embree));
+    const bool use_embree =
+        has_embree && device.kind() != PlatformKind::cuda && options_.tracer != TracerChoice::bvh;
+    replicas_.push_back(
+        std::make_unique<Replica>(device, executor_->stream(d, StreamRole::compute), use_embree));
   }
 }
 
@@ -63,8 +67,9 @@ void Scene::broadcast(const char* step) {
     }
     executor_->run(std::move(graph)).wait();
   } catch (const Error& error) {
-    poison_ = fmt::format("a replica failed in {} ({}), so the replicas may differ; call build() to repair the scene", step,
-                          error.what());
+    poison_ = fmt::format(
+        "a replica failed in {} ({}), so the replicas may differ; call build() to repair the scene", step,
+        error.what());
     throw;
   }
 }
@@ -76,14 +81,19 @@ void Scene::require_ready(const std::string& op) const {
   for (int d = 0; d < devices().size(); ++d) {
     const std::int64_t version = replica(d).version();
     if (version != model_.version())
-      throw_state(fmt::format("{}: the replica on {} is at version {}, the model at {}; call sync() or build() on the Scene, "
-                              "not on its model",
-                              op, devices()[d].name(), version, model_.version()));
+      throw_state(fmt::format(
+          "{}: the replica on {} is at version {}, the model at {}; call sync() or build() on the Scene, "
+          "not on its model",
+          op, devices()[d].name(), version, model_.version()));
   }
 }
 
-std::vector<std::pair<std::string, std::uint64_t>> Scene::scene_bytes(int device) const { return replica(device).bytes(); }
+std::vector<std::pair<std::string, std::uint64_t>> Scene::scene_bytes(int device) const {
+  return replica(device).bytes();
+}
 
-std::string Scene::tracer_name(int device) const { return replica(device).embree() ? "embree" : "bvh8"; }
+std::string Scene::tracer_name(int device) const {
+  return replica(device).embree() ? "embree" : "bvh8";
+}
 
 }  // namespace shardwise

@@ -8,16 +8,17 @@
 namespace shardwise {
 
 /// One node of the 8-wide compressed BVH, 80 bytes: child boxes are 8-bit offsets from `origin` in steps of
-/// 2^exponent per axis, rounded outward. After Ylitie, Karras and Laine, "Efficient Incoherent Ray Traversal on
-/// GPUs Through Compressed Wide BVHs", HPG 2017.
+/// 2^exponent per axis, rounded outward. After Ylitie, Karras and Laine, "Efficient Incoherent Ray Traversal
+/// on GPUs Through Compressed Wide BVHs", HPG 2017.
 struct alignas(16) Bvh8Node {
   float origin[3];
   std::int8_t exponent[3];      ///< -60 or more, so that 2^exponent / d stays a normal float
   std::uint8_t inner_mask;      ///< bit s set: slot s is an inner node
   std::uint32_t child_base;     ///< index of the first inner child
   std::uint32_t triangle_base;  ///< index of the first triangle record of this node's leaves
-  /// Per slot: a leaf has its triangle count (1 to 3) << 5 | offset from triangle_base (0 to 23); an inner or an
-  /// empty slot has 0. Bit a of a slot's number says on which side of the node's middle its child lies on axis a.
+  /// Per slot: a leaf has its triangle count (1 to 3) << 5 | offset from triangle_base (0 to 23); an inner or
+  /// an empty slot has 0. Bit a of a slot's number says on which side of the node's middle its child lies on
+  /// axis a.
   std::uint8_t meta[8];
   std::uint8_t low[3][8];
   std::uint8_t high[3][8];

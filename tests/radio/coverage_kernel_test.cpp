@@ -252,6 +252,52 @@ TEST(CoverageLane, TransmitterGainScalesPowerAndAmplitude) {
   }
 }
 
+TEST(CoverageLane, GainsAboveOneStayInsideTheBound) {
+  // Amplitude gains of 3 in a conducting room: depth d carries 9^d times the power of the passive room.
+  const double infinity = std::numeric_limits<double>::infinity();
+  TestScene passive, active;
+  passive.add_box({0, 0, 0}, {10, 8, 5}, passive.add_material({1, infinity}));
+  active.add_box({0, 0, 0}, {10, 8, 5}, active.add_material({1, infinity, 1, 0.1, 3}));
+  SimulateOptions options = room_options();
+  options.transmitters = {{{2.2, 2.1, 3.3}, 1e4}};
+  double previous_passive = 0, previous_active = 0, scale = 1;
+  for (options.bounces = 0; options.bounces <= 4; ++options.bounces, scale *= 9) {
+    const auto total = [&](const TestScene& scene) {
+      const SimulateResult result = simulate(scene, options, true);
+      EXPECT_EQ(result.overflow, 0);
+      return std::accumulate(result.gain.begin(), result.gain.end(), 0.0);
+    };
+    const double quiet = total(passive), loud = total(active);
+    EXPECT_GT(quiet, previous_passive);
+    EXPECT_NEAR((loud - previous_active) / (quiet - previous_passive), scale, 1e-4 * scale);
+    previous_passive = quiet;
+    previous_active = loud;
+  }
+}
+
+TEST(CoverageLane, NothingIsCountedBehindABlocker) {
+  SimulateOptions options;
+  options.transmitters = {{{0, 0, 3}}};
+  options.min0 = options.min1 = -1;
+  options.max0 = options.max1 = 1;
+  options.samples = 20000;
+  const auto crossings = [&](double blocker_height, double plane, int bounces) {
+    TestScene scene;
+    const int material = scene.add_material({5, 0.1});
+    scene.add_quad({-50, -50, blocker_height}, {100, 0, 0}, {0, 100, 0}, material);
+    options.position = plane;
+    options.bounces = bounces;
+    return simulate(scene, options).crossings[0];
+  };
+  const std::int64_t open = crossings(0, 1, 0);
+  EXPECT_GT(open, 500);
+  EXPECT_EQ(crossings(2, 1, 0), 0);         // the blocker is between: on the last leg,
+  EXPECT_EQ(crossings(2, 1, 3), 0);         // and where others may follow
+  EXPECT_EQ(crossings(1.001, 1, 2), 0);     // just in front of the plane
+  EXPECT_EQ(crossings(0.999, 1, 0), open);  // just behind it
+  EXPECT_GT(crossings(0, 1, 1), open);      // and the reflected leg comes up through the plane again
+}
+
 TEST(CoverageLane, AbsorbingFacesEndThePath) {
   SimulateOptions options = room_options();
   const TestScene scene = room();
@@ -375,6 +421,10 @@ TEST_F(RowLanes, TmaxBoundsTheFirstLegOnly) {
   std::fill(tmax_.begin(), tmax_.end(), 1e-3f);  // nothing is reached within a millimetre
   EXPECT_TRUE(run().empty());
   std::fill(tmax_.begin(), tmax_.end(), 100.0f);  // longer than the room
+  EXPECT_EQ(run(), before);
+  for (std::size_t row = 0; row < origin_.size();
+       ++row)  // just past the first surface; later legs are longer
+    tmax_[row] = tracer_.closest(origin_[row], to_unit(direction_[row]), 0, infinity_f).t + 1e-3f;
   EXPECT_EQ(run(), before);
 }
 

@@ -175,6 +175,24 @@ TEST(CoverageSetup, BadInputIsRefusedByName) {
   EXPECT_NE(message([] { make_polarization({0, 0, 0}); }).find("polarization"), std::string::npos);
 }
 
+TEST(CoverageSetup, BoundsAndFactors) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const std::vector<SurfaceMaterial> materials{make_surface_material(4, 0, 1, 0.1, 0.5, 1e9),
+                                               make_surface_material(1, infinity, 1, 0.1, 3, 1e9)};
+  EXPECT_EQ(power_bound(16, {}, 5), 16);
+  EXPECT_EQ(power_bound(16, std::span(materials).first(1), 5), 16);  // a gain below 1 bounds nothing
+  EXPECT_EQ(power_bound(16, materials, 2), 16 * 81);
+  EXPECT_EQ(power_bound(16, materials, 2, 10), 16 * 81 * 10);
+  EXPECT_EQ(field_bound(16, materials, 2), 4 * 9 * 3);
+  EXPECT_GT(power_bound(0, materials, 2), 0);  // exact_scale() needs a positive bound
+  // All rays of a sphere of radius R: power_factor turns u = 1 into the mean of (lambda / 4 pi R)^2.
+  const double lambda = 0.3, radius = 7, area = 4 * std::numbers::pi * radius * radius;
+  EXPECT_NEAR(power_factor(lambda, 1000, area) * 1000, std::pow(lambda / (4 * std::numbers::pi * radius), 2),
+              1e-18);
+  EXPECT_NEAR(field_factor(lambda, 1000, area, 20) * 1000 * radius / 20,
+              lambda / (4 * std::numbers::pi * radius), 1e-15);
+}
+
 TEST(CoverageSetup, RaysPerPassRoundsUp) {
   EXPECT_EQ(rays_per_pass(10, 3), 4);
   EXPECT_EQ(rays_per_pass(9, 3), 3);

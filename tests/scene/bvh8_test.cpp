@@ -55,6 +55,35 @@ TEST(Bvh8, EqualsBruteForce) {
   }
 }
 
+TEST(Bvh8, EightAtOnceIsOneByOne) {
+  const TestMesh mesh = boxes(200, 6);
+  const Bvh8 bvh = build_bvh8(mesh.vertices, mesh.faces, mesh.hittable());
+  Random random(4);
+  std::size_t met = 0;
+  for (const TestRay& r : nasty_rays(mesh, 3000, 5)) {
+    RayData ray;
+    if (!ray.prepare(r.o, r.d, bvh.max_coordinate)) continue;
+    const NodeRay node_ray(ray);
+    for (const Bvh8Node& node : bvh.nodes) {
+      const float t_max = random.uniform(0, 4);
+      const std::uint32_t slots = hit_slots(node, node_ray, 0.1f, t_max);
+      ASSERT_EQ(slots, hit_slots_x8(node, node_ray, 0.1f, t_max));
+      met += slots != 0;
+    }
+  }
+  EXPECT_GT(met, 5000u);
+}
+
+TEST(Bvh8, OctantPermutationIsAnExclusiveOr) {
+  for (std::uint32_t octant = 0; octant < 8; ++octant)
+    for (std::uint32_t mask = 0; mask < 256; ++mask) {
+      std::uint32_t expected = 0;
+      for (std::uint32_t s = 0; s < 8; ++s)
+        if (mask >> s & 1) expected |= 1u << (s ^ octant);
+      EXPECT_EQ(permute_by_octant(mask, octant), expected);
+    }
+}
+
 TEST(Bvh8, EveryFaceHasItsRecord) {
   TestMesh mesh = cloud(5000, 0.1f, 5);
   std::vector<std::uint8_t> hittable = mesh.hittable();

@@ -19,7 +19,7 @@ struct LaneCosts {
   std::uint64_t lane_bytes = 0;     ///< that one lane occupies in one chunk
   std::uint64_t partial_bytes = 0;  ///< that one device sends to the master
   int resident_chunks = 1;
-  std::int64_t cap_lanes = 0;       ///< no chunk may be larger; 0: no cap
+  std::int64_t cap_lanes = 0;  ///< no chunk may be larger; 0: no cap
   std::string cap_reason;
   /// Bytes on a device whatever the chunk size; `shard` is empty for a master without lanes.
   std::function<std::uint64_t(int device, Window shard)> fixed_bytes;
@@ -36,7 +36,9 @@ struct LanePlan {
   DispatchReport report;          ///< devices[] has one entry per device of the set
 };
 
-/// Plans without touching a device. Throws usage errors for weights and windows, budget errors where nothing fits.
-LanePlan plan_lanes(const DeviceSet& devices, Window window, const SplitOptions& options, const LaneCosts& costs);
+/// Plans without touching a device. Throws usage errors for weights and windows, budget errors where nothing
+/// fits.
+LanePlan plan_lanes(const DeviceSet& devices, Window window, const SplitOptions& options,
+                    const LaneCosts& costs);
 
 }  // namespace shardwise

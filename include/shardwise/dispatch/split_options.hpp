@@ -8,9 +8,9 @@ namespace shardwise {
 
 /// How one call is spread over the scene's devices. The defaults suit almost every call.
 struct SplitOptions {
-  std::vector<double> weights;          ///< one per device, a ratio; empty: the call decides
-  std::int64_t chunk_rows = 0;          ///< rows or lanes a launch; 0: the plan decides
-  std::uint64_t memory_bytes = 0;       ///< budget per device above the built scene; 0: 80 % of what is free
+  std::vector<double> weights;     ///< one per device, a ratio; empty: the call decides
+  std::int64_t chunk_rows = 0;     ///< rows or lanes a launch; 0: the plan decides
+  std::uint64_t memory_bytes = 0;  ///< budget per device above the built scene; 0: 80 % of what is free
   std::int64_t min_rows_per_device = -1;  ///< floor on a remote shard; -1: the operation's default; 0: off
 };
 
@@ -21,13 +21,13 @@ struct DeviceReport {
   std::int64_t lanes = 0;
   double busy_s = 0, idle_s = 0;
   std::uint64_t bytes_in = 0, bytes_out = 0;
-  std::uint64_t peak_bytes = 0;   ///< above the built scene, during the call
+  std::uint64_t peak_bytes = 0;  ///< above the built scene, during the call
   std::uint64_t scene_bytes = 0;
 };
 
 /// How a call was split and why. `measured_row_bytes` is filled after the run.
 struct DispatchReport {
-  std::string mode;    ///< master, pipelined, direct, sharded, chunked
+  std::string mode;  ///< master, pipelined, direct, sharded, chunked
   std::string reason;
   std::vector<double> weights;
   std::string source;  ///< of the chunk size: explicit, budget, shard

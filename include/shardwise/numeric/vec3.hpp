@@ -6,8 +6,8 @@
 
 namespace shardwise {
 
-/// Three components, no padding. Every operation rounds once per component and never contracts, so host and CUDA
-/// give the same bits.
+/// Three components, no padding. Every operation rounds once per component and never contracts, so host and
+/// CUDA give the same bits.
 template <class T>
 struct Vec3 {
   T x{}, y{}, z{};
@@ -60,10 +60,16 @@ SW_HD constexpr T max_abs(Vec3<T> v) {
 SW_HD constexpr Vec3f to_float(Vec3d v) {
   return {static_cast<float>(v.x), static_cast<float>(v.y), static_cast<float>(v.z)};
 }
-SW_HD constexpr Vec3d to_double(Vec3f v) { return {v.x, v.y, v.z}; }
+SW_HD constexpr Vec3d to_double(Vec3f v) {
+  return {v.x, v.y, v.z};
+}
 
-SW_HD inline bool is_finite(float v) { return v - v == 0.0f; }
-SW_HD inline bool is_finite(double v) { return v - v == 0.0; }
+SW_HD inline bool is_finite(float v) {
+  return v - v == 0.0f;
+}
+SW_HD inline bool is_finite(double v) {
+  return v - v == 0.0;
+}
 template <class T>
 SW_HD inline bool is_finite(Vec3<T> v) {
   return is_finite(v.x) && is_finite(v.y) && is_finite(v.z);

@@ -33,38 +33,39 @@ struct CoverageOptions {
   std::int64_t samples = 1'000'000;  ///< rays per transmitter, all passes together
   int passes = 8;                    ///< independent estimates; the standard error needs two
   int bounces = 3;
-  bool line_of_sight = true;         ///< count crossings before the first bounce
-  bool field = false;                ///< also the complex field, averaged over each cell
-  bool slab_walls = false;           ///< reflect from a slab of the material's thickness, not a half-space
-  Vec3d polarization{0, 0, 1};       ///< of every transmitter; projected transverse to each ray
+  bool line_of_sight = true;    ///< count crossings before the first bounce
+  bool field = false;           ///< also the complex field, averaged over each cell
+  bool slab_walls = false;      ///< reflect from a slab of the material's thickness, not a half-space
+  Vec3d polarization{0, 0, 1};  ///< of every transmitter; projected transverse to each ray
   std::uint64_t seed = 1;
   Accumulation accumulation = Accumulation::exact;
-  std::int64_t lane_offset = 0;      ///< first lane of the window
-  std::int64_t lane_count = -1;      ///< lanes of the window; negative: the rest
+  std::int64_t lane_offset = 0;  ///< first lane of the window
+  std::int64_t lane_count = -1;  ///< lanes of the window; negative: the rest
   SplitOptions split;
   ProgressFunction progress;
   const std::atomic<bool>* cancel = nullptr;  ///< becomes true: wait() throws `interrupted`
 };
 
 struct CoverageResult {
-  std::vector<double> gain;            ///< [cells] linear path gain, summed over transmitters
-  std::vector<double> standard_error;  ///< [cells] of `gain`; empty with one pass
+  std::vector<double> gain;             ///< [cells] linear path gain, summed over transmitters
+  std::vector<double> standard_error;   ///< [cells] of `gain`; empty with one pass
   std::vector<std::int64_t> crossings;  ///< [cells]
-  std::vector<std::complex<double>> field;  ///< [cells, 3] transfer field, summed over transmitters; empty unless asked for
-  std::int64_t lanes = 0;               ///< of the window
-  std::int64_t rays_per_pass = 0;       ///< N: lanes of one pass of one transmitter
-  std::int64_t segments = 0;            ///< closest-hit queries made
-  std::int64_t rejected = 0;            ///< lanes that were inactive (non-finite input)
+  std::vector<std::complex<double>>
+      field;               ///< [cells, 3] transfer field, summed over transmitters; empty unless asked for
+  std::int64_t lanes = 0;  ///< of the window
+  std::int64_t rays_per_pass = 0;  ///< N: lanes of one pass of one transmitter
+  std::int64_t segments = 0;       ///< closest-hit queries made
+  std::int64_t rejected = 0;       ///< lanes that were inactive (non-finite input)
   DispatchReport dispatch;
-  std::vector<std::string> warnings;    ///< of materials outside their range
+  std::vector<std::string> warnings;  ///< of materials outside their range
 };
 
 /// Total lanes of a call: passes x transmitters x ceil(samples / passes).
 std::int64_t coverage_lanes(const CoverageOptions& options);
 
-/// Path gain on `options.grid`: each cell holds the sum over paths of |E|^2 of a unit-power isotropic transmitter and
-/// a matched isotropic receiver, averaged over the cell. Contributions are W dOmega (lambda / 4 pi)^2 |E|^2 / (A cos).
-/// Throws usage errors before any device work.
+/// Path gain on `options.grid`: each cell holds the sum over paths of |E|^2 of a unit-power isotropic
+/// transmitter and a matched isotropic receiver, averaged over the cell. Contributions are W dOmega (lambda /
+/// 4 pi)^2 |E|^2 / (A cos). Throws usage errors before any device work.
 Pending<CoverageResult> coverage(Scene& scene, const CoverageOptions& options);
 
 }  // namespace shardwise

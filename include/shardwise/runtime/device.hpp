@@ -18,14 +18,14 @@ const char* to_string(PlatformKind kind) noexcept;
 
 struct DeviceInfo {
   PlatformKind kind = PlatformKind::host;
-  int index = 0;             ///< within its platform
-  std::string name;          ///< host:0, cuda:1, sim:2
-  std::string model;         ///< what the hardware calls itself
+  int index = 0;      ///< within its platform
+  std::string name;   ///< host:0, cuda:1, sim:2
+  std::string model;  ///< what the hardware calls itself
   std::string uuid;
   std::string bus_id;        ///< PCI address, CUDA only
   std::string architecture;  ///< x86-64-v3, sm_90
   std::uint64_t memory_bytes = 0;
-  int threads = 1;           ///< that run bodies; host and sim
+  int threads = 1;  ///< that run bodies; host and sim
 };
 
 /// What an allocation is for. Scene bytes are outside a call's budget.
@@ -62,11 +62,12 @@ class Device {
   /// Bytes that can still be allocated.
   virtual std::uint64_t free_memory() = 0;
 
-  /// Memory for use from now on by `stream` and what is ordered behind it. Throws a memory error that names the
-  /// device, the bytes asked for and the bytes in use. Use Buffer, not this.
+  /// Memory for use from now on by `stream` and what is ordered behind it. Throws a memory error that names
+  /// the device, the bytes asked for and the bytes in use. Use Buffer, not this.
   void* allocate(Stream& stream, std::uint64_t bytes, MemoryUse use, const std::string& what);
   /// Gives memory back once the stream comes to this point. Never throws.
-  void release(Stream& stream, void* pointer, std::uint64_t bytes, MemoryUse use, ResourceId resource) noexcept;
+  void release(Stream& stream, void* pointer, std::uint64_t bytes, MemoryUse use,
+               ResourceId resource) noexcept;
 
   MemoryCounter& memory(MemoryUse use) { return use == MemoryUse::scene ? scene_memory_ : work_memory_; }
 

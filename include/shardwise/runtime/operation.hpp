@@ -15,17 +15,19 @@ enum class OperationKind { launch, copy, host, release };
 /// A piece of a parallel loop: items [begin, end).
 using RangeFunction = std::function<void(std::int64_t begin, std::int64_t end)>;
 
-/// What an operation's body gets. On host and sim the body does its work before it returns; on CUDA it enqueues work
-/// on native_stream() and returns.
+/// What an operation's body gets. On host and sim the body does its work before it returns; on CUDA it
+/// enqueues work on native_stream() and returns.
 class LaunchContext {
  public:
   virtual ~LaunchContext() = default;
   virtual Device& device() = 0;
   /// cudaStream_t on CUDA, null elsewhere.
   virtual void* native_stream() { return nullptr; }
-  /// Runs `function` over [0, count) in pieces of about `grain` items on the device's threads. Host and sim only.
+  /// Runs `function` over [0, count) in pieces of about `grain` items on the device's threads. Host and sim
+  /// only.
   virtual void parallel_for(std::int64_t count, std::int64_t grain, const RangeFunction& function) = 0;
-  /// Runs `function` on the device's threads, so that libraries with tasks of their own use these. Host and sim only.
+  /// Runs `function` on the device's threads, so that libraries with tasks of their own use these. Host and
+  /// sim only.
   virtual void execute(const std::function<void()>& function) = 0;
 };
 
@@ -34,8 +36,8 @@ struct Operation {
   std::string name;
   OperationKind kind = OperationKind::launch;
   AccessList accesses;
-  std::uint64_t bytes = 0;   ///< moved by a copy; written by a launch, where known
-  double predicted_s = 0;    ///< 0: not predicted
+  std::uint64_t bytes = 0;  ///< moved by a copy; written by a launch, where known
+  double predicted_s = 0;   ///< 0: not predicted
   std::function<void(LaunchContext&)> body;
 };
 

@@ -28,7 +28,7 @@ struct TimelineSummary {
   double transferring_s = 0;  ///< no launch, at least one copy running
   double idle_s = 0;
   std::uint64_t bytes_in = 0, bytes_out = 0;  ///< copied by its "in" streams, and by its others
-  std::string idle_waited_for;  ///< the operation that most of the idle time waited for
+  std::string idle_waited_for;                ///< the operation that most of the idle time waited for
 };
 
 /// Every copy and launch of a device set, per device and stream. Thread-safe, start() included; recording

@@ -5,9 +5,10 @@
 //   scene.build();
 //   CoverageResult map = coverage(scene, options).get();
 //
-// Mutations go to model(); build() or sync() broadcasts them to every replica. Everything is checked before the first
-// replica changes. Where one replica fails after another has changed, the scene is poisoned: every call but build()
-// refuses, naming the step that failed. A Scene belongs to one thread and outlives the calls made on it.
+// Mutations go to model(); build() or sync() broadcasts them to every replica. Everything is checked before
+// the first replica changes. Where one replica fails after another has changed, the scene is poisoned: every
+// call but build() refuses, naming the step that failed. A Scene belongs to one thread and outlives the calls
+// made on it.
 
 #include <cstdint>
 #include <memory>
@@ -58,8 +59,8 @@ class Scene {
   /// embree, bvh8: what answers on this device.
   std::string tracer_name(int device) const;
 
-  /// For operations: throws unless the scene is built, has nothing pending, is not poisoned and all replicas are at the
-  /// model's version. `op` starts the message.
+  /// For operations: throws unless the scene is built, has nothing pending, is not poisoned and all replicas
+  /// are at the model's version. `op` starts the message.
   void require_ready(const std::string& op) const;
   Executor& executor() { return *executor_; }
   const Replica& replica(int device) const { return *replicas_[static_cast<std::size_t>(device)]; }

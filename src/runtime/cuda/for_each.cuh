@@ -10,7 +10,8 @@ namespace shardwise {
 template <class Body>
 __global__ void for_each_kernel(std::int64_t count, Body body) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t item = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; item < count; item += step)
+  for (std::int64_t item = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; item < count;
+       item += step)
     body(item);
 }
 
