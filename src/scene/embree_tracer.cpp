@@ -144,7 +144,9 @@ EmbreeScene::EmbreeScene(const SceneView& scene, int threads) : state_(std::make
       },
       &s);
   s.scene = rtcNewScene(s.device);
-  rtcSetSceneFlags(s.scene, RTC_SCENE_FLAG_ROBUST);
+  // Not the robust mode: it passes between triangles, too, so the covers are needed either way, and with them its
+  // slower edge test brings nothing. Both modes give the hits of the tests; this one is a sixth faster.
+  rtcSetSceneFlags(s.scene, RTC_SCENE_FLAG_NONE);
   rtcSetSceneBuildQuality(s.scene, RTC_BUILD_QUALITY_HIGH);
   s.geometry = rtcNewGeometry(s.device, RTC_GEOMETRY_TYPE_TRIANGLE);
   rtcSetGeometryIntersectFilterFunction(s.geometry, note_candidate);
