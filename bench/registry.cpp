@@ -1,11 +1,15 @@
-// The benchmarks that `shardwise bench` offers. A new one is a function here and a line in the list.
+// The benchmarks that `shardwise bench` offers. A new one is a function in a file of its own and a line in
+// the list.
 
-#include "runner.hpp"
+#include "bench/accumulate.hpp"
 
 namespace shardwise::bench {
 
 const std::vector<Benchmark>& benchmarks() {
-  static const std::vector<Benchmark> list{};
+  static const std::vector<Benchmark> list{
+      {"accumulate", "coverage maps: against Embree alone, one device, and the other accumulations",
+       accumulate_cases},
+  };
   return list;
 }
 
