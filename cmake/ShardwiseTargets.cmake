@@ -3,7 +3,13 @@
 # The floating-point rules are a contract (host and CUDA give the same bits): no contraction, no fast-math, no
 # flush to zero, precise division and square root. -fno-math-errno and -fno-trapping-math change no value.
 
+# g++ 12 makes fused multiply-add-subtract instructions out of neighbouring sums and products when it vectorizes
+# straight-line code, -ffp-contract=off or not, so that is off; loops are still vectorized. (tests/house looks for such
+# instructions in what was built.)
 set(SHARDWISE_FP_FLAGS -ffp-contract=off -fno-math-errno -fno-trapping-math)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  list(APPEND SHARDWISE_FP_FLAGS -fno-tree-slp-vectorize)
+endif()
 set(SHARDWISE_CUDA_FP_FLAGS --fmad=false --prec-div=true --prec-sqrt=true --ftz=false)
 
 add_library(shardwise_flags INTERFACE)

@@ -78,79 +78,128 @@ SW_HD inline FieldSample field_sample(const CoverageParams& params, const Comple
 
 }  // namespace detail
 
-/// Tracer: Hit closest(Vec3f origin, Vec3f direction, float t_min, float t_max) const, a closed interval.
-template <class Tracer, class Sink, class Hooks = NoCoverageHooks>
-SW_HD inline LaneCounters coverage_lane(const CoverageParams& params, const Tracer& tracer, Sink& sink,
-                                        std::uint64_t lane, Hooks hooks = Hooks{}) {
-  LaneCounters counters;
+/// A path between two of its steps. Depth d is the leg after d reflections.
+struct LaneState {
+  std::uint64_t lane;
+  Vec3f origin, direction;
+  ComplexVec3 field;
+  float power;    ///< |E|^2
+  float weight;   ///< W
+  float t_limit;  ///< of the leg: tmax of the first, else infinity
+  Vec3d image;    ///< of the source, mirrored at every reflection; kept where fields are wanted
+  std::uint32_t pass;
+  int depth;
+  bool crosses;  ///< the leg meets the plane inside the window, if nothing is in between
+  PlaneCrossing crossing;
+};
+
+/// The first leg of a lane. False: the lane is inactive.
+template <class Sink>
+SW_HD inline bool begin_lane(const CoverageParams& params, Sink& sink, std::uint64_t lane, LaneState& state,
+                             LaneCounters& counters) {
   LaunchedRay ray;
   sink.begin(lane);
   if (params.launch.from_rows) {
     bool masked = false;
     if (!launch_row(params.launch.rows, lane, ray, masked)) {
-      counters.rejected = masked ? 0 : 1;
-      return counters;
+      counters.rejected += masked ? 0 : 1;
+      return false;
     }
   } else {
     launch_generated(params.launch, lane, ray);
   }
+  state.lane = lane;
+  state.origin = ray.origin;
+  state.direction = ray.direction;
+  state.field = {ray.field, {0, 0, 0}};
+  state.power = norm(state.field);
+  state.weight = ray.weight;
+  state.t_limit = ray.tmax;
+  state.image = ray.source;
+  state.pass = ray.pass;
+  state.depth = 0;
+  return true;
+}
 
-  Vec3f origin = ray.origin, direction = ray.direction;
-  ComplexVec3 field{ray.field, {0, 0, 0}};
-  float power = norm(field), weight = ray.weight, t_limit = ray.tmax;
-  Vec3d image = ray.source;
+/// Before the leg is traced: where it meets the plane, and how far to trace it. False: the path is at its
+/// end.
+SW_HD inline bool prepare_leg(const CoverageParams& params, LaneState& state, float& t_max) {
+  state.crosses = (state.depth > 0 || params.line_of_sight) &&
+                  cross_plane(params.grid, state.origin, state.direction,
+                              params.scene.offset_at(state.origin), state.crossing) &&
+                  state.crossing.t < state.t_limit;
+  // Nothing follows the last leg but its crossing: trace no further than that, and not at all without one.
+  const bool last = state.depth == params.bounces;
+  if (last && !state.crosses) return false;
+  t_max = last ? state.crossing.t : state.t_limit;
+  return true;
+}
 
-  for (int depth = 0;; ++depth) {
-    const bool last = depth == params.bounces;
-    PlaneCrossing crossing{};
-    const bool crosses =
-        (depth > 0 || params.line_of_sight) &&
-        cross_plane(params.grid, origin, direction, params.scene.offset_at(origin), crossing) &&
-        crossing.t < t_limit;
-    // Nothing follows the last leg but its crossing: trace no further than that, and not at all without one.
-    if (last && !crosses) break;
-    const Hit hit = tracer.closest(origin, direction, smallest_normal_f, last ? crossing.t : t_limit);
-    ++counters.segments;
-    if (crosses && (!hit.valid() || crossing.t < hit.t)) {
-      const float weight_over_cosine = weight / crossing.cosine;
-      FieldSample sample{};
-      if constexpr (Sink::wants_fields)
-        sample = detail::field_sample(params, field, image, origin, direction, crossing.t,
-                                      weight_over_cosine * ray.inverse_root_gain);
-      if (!sink.add(lane, ray.pass, depth, crossing.cell, weight_over_cosine * power, sample))
-        ++counters.overflow;
-    }
-    if (last || !hit.valid()) break;
+/// After the leg was traced: counts its crossing and reflects. False: the path is at its end.
+template <class Sink, class Hooks>
+SW_HD inline bool finish_leg(const CoverageParams& params, Sink& sink, Hooks& hooks, const Hit& hit,
+                             LaneState& state, LaneCounters& counters) {
+  ++counters.segments;
+  if (state.crosses && (!hit.valid() || state.crossing.t < hit.t)) {
+    const float weight_over_cosine = state.weight / state.crossing.cosine;
+    FieldSample sample{};
+    if constexpr (Sink::wants_fields)
+      sample = detail::field_sample(params, state.field, state.image, state.origin, state.direction,
+                                    state.crossing.t, weight_over_cosine);
+    if (!sink.add(state.lane, state.pass, state.depth, state.crossing.cell, weight_over_cosine * state.power,
+                  sample))
+      ++counters.overflow;
+  }
+  if (state.depth == params.bounces || !hit.valid()) return false;
 
-    const std::int32_t material_index = params.scene.face_material[hit.prim];
-    if (material_index < 0 || material_index >= params.material_count) break;
-    const SurfaceMaterial& material = params.materials[material_index];
-    if ((material.flags & SurfaceMaterial::valid) == 0) break;
+  const std::int32_t material_index = params.scene.face_material[hit.prim];
+  if (material_index < 0 || material_index >= params.material_count) return false;
+  const SurfaceMaterial& material = params.materials[material_index];
+  if ((material.flags & SurfaceMaterial::valid) == 0) return false;
 
-    const BvhTriangle& triangle = params.scene.triangles[hit.record];
-    const Vec3f edge1 = triangle.v1 - triangle.v0, edge2 = triangle.v2 - triangle.v0;
-    Vec3f normal = triangle_normal(edge1, edge2);
-    float cosine = dot(direction, normal);
-    if (cosine > 0)
-      normal = -normal;
-    else
-      cosine = -cosine;
-    const PolarizedPair<float> r =
-        params.slab_walls ? reflect_slab(material, cosine) : reflect_half_space(material, cosine);
-    const Vec3f reflected = to_unit(direction + (2.0f * cosine) * normal);
-    const ComplexVec3 reflected_field = reflect_field(field, r, normal, direction, reflected);
-    const float reflected_power = norm(reflected_field);
-    if (!(reflected_power > 0)) break;
+  const BvhTriangle& triangle = params.scene.triangles[hit.record];
+  const Vec3f edge1 = triangle.v1 - triangle.v0, edge2 = triangle.v2 - triangle.v0;
+  Vec3f normal = triangle_normal(edge1, edge2);
+  float cosine = dot(state.direction, normal);
+  if (cosine > 0)
+    normal = -normal;
+  else
+    cosine = -cosine;
+  const PolarizedPair<float> r =
+      params.slab_walls ? reflect_slab(material, cosine) : reflect_half_space(material, cosine);
+  const Vec3f reflected = normalized(state.direction + (2.0f * cosine) * normal);
+  const ComplexVec3 reflected_field = reflect_field(state.field, r, normal, state.direction, reflected);
+  const float reflected_power = norm(reflected_field);
+  if (!(reflected_power > 0)) return false;
 
-    const Vec3f point = triangle.v0 + hit.u * edge1 + hit.v * edge2;
-    hooks.surface_hit({lane, depth, hit.prim, point, normal, direction, weight, power});
-    if constexpr (Sink::wants_fields) image = mirror(image, triangle.v0, triangle.v1, triangle.v2);
-    field = reflected_field;
-    power = reflected_power;
-    origin = point + params.scene.offset_at(point) * normal;
-    direction = reflected;
-    t_limit = infinity_f;
-    if (!hooks.survives(lane, depth + 1, power, weight)) break;
+  const Vec3f point = triangle.v0 + hit.u * edge1 + hit.v * edge2;
+  hooks.surface_hit(
+      {state.lane, state.depth, hit.prim, point, normal, state.direction, state.weight, state.power});
+  if constexpr (Sink::wants_fields) state.image = mirror(state.image, triangle.v0, triangle.v1, triangle.v2);
+  state.field = reflected_field;
+  state.power = reflected_power;
+  state.origin = point + params.scene.offset_at(point) * normal;
+  state.direction = reflected;
+  state.t_limit = std::numeric_limits<float>::infinity();
+  ++state.depth;
+  return hooks.survives(state.lane, state.depth, state.power, state.weight);
+}
+
+/// The smallest t of a leg, whose origin is already off the surface: t > 0.
+inline constexpr float leg_t_min = std::numeric_limits<float>::min();
+
+/// One lane from launch to end.
+/// Tracer: Hit closest(Vec3f origin, Vec3f direction, float t_min, float t_max) const, a closed interval.
+template <class Tracer, class Sink, class Hooks = NoCoverageHooks>
+SW_HD inline LaneCounters coverage_lane(const CoverageParams& params, const Tracer& tracer, Sink& sink,
+                                        std::uint64_t lane, Hooks hooks = Hooks{}) {
+  LaneCounters counters;
+  LaneState state;
+  if (!begin_lane(params, sink, lane, state, counters)) return counters;
+  float t_max = 0;
+  while (prepare_leg(params, state, t_max)) {
+    const Hit hit = tracer.closest(state.origin, state.direction, leg_t_min, t_max);
+    if (!finish_leg(params, sink, hooks, hit, state, counters)) break;
   }
   return counters;
 }

@@ -1,4 +1,7 @@
 #include "radio/coverage_launch.hpp"
+
+#include <algorithm>
+
 #include "scene/bvh8_kernel.hpp"
 #include "scene/replica.hpp"
 #include "shardwise/runtime/error.hpp"
@@ -14,6 +17,42 @@ namespace {
 /// Lanes between two looks at the cancel flag.
 constexpr std::int64_t grain = 2048;
 
+/// Paths that are followed side by side. One path is a chain of dependent steps; several give the processor
+/// independent work to overlap, as a loop over independent rays does. Their state stays in the first-level
+/// cache.
+constexpr int paths_in_flight = 32;
+
+/// coverage_lane() for `count` lanes from `first` on, step by step together: the same steps of the same
+/// lanes.
+template <class Tracer, class Sink>
+void run_together(const CoverageParams& params, const Tracer& tracer, Sink& sink, std::uint64_t first,
+                  int count, LaneCounters& counters) {
+  LaneState paths[paths_in_flight];
+  float t_max[paths_in_flight];
+  Hit hits[paths_in_flight];
+  NoCoverageHooks hooks;
+  int alive = 0;
+  for (int i = 0; i < count; ++i)
+    if (begin_lane(params, sink, first + static_cast<std::uint64_t>(i), paths[alive], counters)) ++alive;
+  while (alive > 0) {
+    int legs = 0;
+    for (int i = 0; i < alive; ++i) {
+      if (!prepare_leg(params, paths[i], t_max[legs])) continue;
+      if (paths[i].crosses) sink.prefetch(paths[i].pass, paths[i].crossing.cell);
+      if (legs != i) paths[legs] = paths[i];
+      ++legs;
+    }
+    for (int i = 0; i < legs; ++i)
+      hits[i] = tracer.closest(paths[i].origin, paths[i].direction, leg_t_min, t_max[i]);
+    alive = 0;
+    for (int i = 0; i < legs; ++i) {
+      if (!finish_leg(params, sink, hooks, hits[i], paths[i], counters)) continue;
+      if (alive != i) paths[alive] = paths[i];
+      ++alive;
+    }
+  }
+}
+
 template <class Tracer, class Sink>
 void run_lanes(LaunchContext& context, const CoverageLaunch& launch, const Tracer& tracer,
                const Sink& prototype, std::atomic<std::int64_t>* lanes_done,
@@ -23,12 +62,13 @@ void run_lanes(LaunchContext& context, const CoverageLaunch& launch, const Trace
       throw Error(ErrorClass::interrupted, "cancelled; nothing was written");
     Sink sink = prototype;
     CoverageCounters sum{};
-    for (std::int64_t i = begin; i < end; ++i) {
-      const LaneCounters lane =
-          coverage_lane(launch.params, tracer, sink, launch.first_lane + static_cast<std::uint64_t>(i));
-      sum.segments += lane.segments;
-      sum.rejected += lane.rejected;
-      sum.overflow += lane.overflow;
+    for (std::int64_t i = begin; i < end; i += paths_in_flight) {
+      LaneCounters counters;
+      run_together(launch.params, tracer, sink, launch.first_lane + static_cast<std::uint64_t>(i),
+                   static_cast<int>(std::min<std::int64_t>(paths_in_flight, end - i)), counters);
+      sum.segments += counters.segments;
+      sum.rejected += counters.rejected;
+      sum.overflow += counters.overflow;
     }
     atomic_add(&launch.counters->segments, sum.segments);
     if (sum.rejected) atomic_add(&launch.counters->rejected, sum.rejected);

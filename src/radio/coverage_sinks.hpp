@@ -5,6 +5,7 @@
 // Every sink offers
 //     static constexpr bool wants_fields;            the lane computes the complex field, too
 //     void begin(lane);                              once per lane, inactive ones included
+//     void prefetch(pass, cell);                     host: the cell may be added to soon
 //     bool add(lane, pass, depth, cell, u, field);   false: an overflow, and the cell is unchanged or damaged
 
 #include <cstdint>
@@ -42,6 +43,9 @@ struct FastSink {
   double* fields = nullptr;  ///< [cells][6]
 
   SW_HD void begin(std::uint64_t) {}
+  void prefetch(std::uint32_t pass, std::int64_t cell) const {
+    __builtin_prefetch(cells + window.slot(pass, cell), 1);
+  }
   SW_HD bool add(std::uint64_t, std::uint32_t pass, int, std::int64_t cell, float u,
                  const FieldSample& field) {
     if (!is_finite(u)) return false;
@@ -67,6 +71,9 @@ struct ExactSink {
   float scale = 1, field_scale = 1;
 
   SW_HD void begin(std::uint64_t) {}
+  void prefetch(std::uint32_t pass, std::int64_t cell) const {
+    __builtin_prefetch(cells + window.slot(pass, cell), 1);
+  }
   SW_HD bool add(std::uint64_t, std::uint32_t pass, int, std::int64_t cell, float u,
                  const FieldSample& field) {
     const std::uint64_t slot = window.slot(pass, cell);
@@ -99,6 +106,7 @@ struct StagedSink {
     StagedSlot* mine = slots + (lane - first_lane) * static_cast<std::uint64_t>(slots_per_lane);
     for (int k = 0; k < slots_per_lane; ++k) mine[k] = {-1, 0.0f, 0};
   }
+  void prefetch(std::uint32_t, std::int64_t) const {}
   SW_HD bool add(std::uint64_t lane, std::uint32_t pass, int depth, std::int64_t cell, float u,
                  const FieldSample& field) {
     bool good = is_finite(u);

@@ -53,11 +53,19 @@ struct RayData {
   Vec3f o_up, o_down;    ///< o + pad and o - pad
   std::uint32_t octant;  ///< bit a: d goes down axis a
 
-  /// False, and nothing else to rely on, for a ray that hits nothing by contract: a non-finite component, or
-  /// |d|^2 that is zero, subnormal or infinite.
-  SW_HD bool prepare(Vec3f origin, Vec3f d, float max_coordinate) {
+  /// False for a ray that hits nothing by contract: a non-finite component, or |d|^2 that is zero, subnormal
+  /// or infinite.
+  SW_HD static bool can_hit(Vec3f origin, Vec3f d) {
     const float norm2 = dot(d, d);
-    if (!is_finite(origin) || !(norm2 >= 1.17549435e-38f) || !(norm2 <= 3.40282347e38f)) return false;
+    return is_finite(origin) && norm2 >= 1.17549435e-38f && norm2 <= 3.40282347e38f;
+  }
+  SW_HD static float pad_of(Vec3f origin, float max_coordinate) {
+    return 9.53674316e-7f * (max_coordinate + max_abs(origin)) + 8.67361738e-19f;
+  }
+
+  /// False, and nothing else to rely on, unless can_hit().
+  SW_HD bool prepare(Vec3f origin, Vec3f d, float max_coordinate) {
+    if (!can_hit(origin, d)) return false;
     o = origin;
     const float ax = d.x < 0 ? -d.x : d.x, ay = d.y < 0 ? -d.y : d.y, az = d.z < 0 ? -d.z : d.z;
     kz = ax > ay ? (ax > az ? 0 : 2) : (ay > az ? 1 : 2);
@@ -72,7 +80,7 @@ struct RayData {
     const float least = (dz < 0 ? -dz : dz) * 2.32830644e-10f;
     inv = {1.0f / bounded(d.x, least), 1.0f / bounded(d.y, least), 1.0f / bounded(d.z, least)};
     octant = (inv.x < 0 ? 1u : 0u) | (inv.y < 0 ? 2u : 0u) | (inv.z < 0 ? 4u : 0u);
-    pad = 9.53674316e-7f * (max_coordinate + max_abs(o)) + 8.67361738e-19f;
+    pad = pad_of(o, max_coordinate);
     o_up = {o.x + pad, o.y + pad, o.z + pad};
     o_down = {o.x - pad, o.y - pad, o.z - pad};
     return true;
