@@ -23,7 +23,8 @@
 
 namespace shardwise {
 
-/// One stream of the caller per device; what a call reads must be ordered on them, and so are its results. A
+/// One stream of the caller per device. What a call reads must be ready at the point where they stand; what
+/// is enqueued on them after the call finds its results. A
 /// stream of the caller's own fails with a run that fails: its synchronize() throws and clears that. (The
 /// executor's default ones are cleared by Run::wait().)
 struct ExecutionContext {

@@ -8,7 +8,7 @@ namespace shardwise {
 
 /// How one call is spread over the scene's devices. The defaults suit almost every call.
 struct SplitOptions {
-  std::vector<double> weights;     ///< one per device, a ratio; empty: the call decides
+  std::vector<double> weights;     ///< one per device, a ratio; empty: by the devices' threads
   std::int64_t chunk_rows = 0;     ///< rows or lanes a launch; 0: the plan decides
   std::uint64_t memory_bytes = 0;  ///< budget per device above the built scene; 0: 80 % of what is free
   std::int64_t min_rows_per_device = -1;  ///< floor on a remote shard; -1: the operation's default; 0: off
@@ -19,18 +19,19 @@ struct DeviceReport {
   std::string name;
   std::string kind;  ///< host, cuda, sim
   std::int64_t lanes = 0;
-  double busy_s = 0, idle_s = 0;
-  std::uint64_t bytes_in = 0, bytes_out = 0;
-  std::uint64_t peak_bytes = 0;  ///< above the built scene, during the call
+  double busy_s = 0, idle_s = 0;  ///< seconds with a launch running, and with nothing; virtual on sim
+  std::uint64_t bytes_in = 0, bytes_out = 0;  ///< copied to it and from it
+  std::uint64_t peak_bytes = 0;               ///< above the built scene, during the call
   std::uint64_t scene_bytes = 0;
 };
 
-/// How a call was split and why. `measured_row_bytes` is filled after the run.
+/// How a call was split and why. `source` to `chunk_rows` are the first working device's ChunkPlan;
+/// `chunk_count` counts the launches of all devices; `measured_row_bytes` is filled after the run.
 struct DispatchReport {
-  std::string mode;  ///< master, pipelined, direct, sharded, chunked
-  std::string reason;
-  std::vector<double> weights;
-  std::string source;  ///< of the chunk size: explicit, budget, shard
+  std::string mode;  ///< master (one device does all), sharded, or chunked (a chunk size or budget was given)
+  std::string reason;           ///< of the mode, a sentence
+  std::vector<double> weights;  ///< as they were used, one per device
+  std::string source;           ///< of the chunk size: explicit, budget, cap, shard
   std::uint64_t row_bytes = 0, budget_bytes = 0, fixed_bytes = 0;
   int resident_chunks = 1;
   std::int64_t chunk_rows = 0, chunk_count = 0;

@@ -7,15 +7,16 @@
 
 namespace shardwise {
 
-/// N rays in host memory, alive until wait(). A row with a non-finite value, a zero direction, or tmax <= 0
-/// or NaN is inactive and counted as rejected.
+/// N rays in host memory; the arrays stay alive until wait() has returned. Path lengths and phases are
+/// counted from the row's transmitter, the weight of a ray is 1. A row with a non-finite value, a zero
+/// direction, or tmax <= 0 or NaN is inactive and counted as rejected.
 struct RayRows {
   std::span<const Vec3f> origins;        ///< [N]
   std::span<const Vec3f> directions;     ///< [N] any length above 0
   std::span<const float> tmax;           ///< [N] limit of the first leg, metres, or empty
   std::span<const std::uint8_t> active;  ///< [N] or empty: all
-  std::span<const Vec3f> transmitters;   ///< [N], [1], or empty: the origins
-  std::span<const Vec3f> polarizations;  ///< [N] or [1]
+  std::span<const Vec3f> transmitters;   ///< [N], [1], or empty: the origins; where the wave comes from
+  std::span<const Vec3f> polarizations;  ///< [N] or [1] any length; projected transverse to the ray
 };
 
 struct AccumulateOptions {
@@ -34,8 +35,9 @@ struct AccumulateOptions {
   const std::atomic<bool>* cancel = nullptr;
 };
 
-/// The sums over the window's rays; `standard_error` is empty. Throws usage errors before any device work:
-/// counts that do not match, a solid angle that is not positive, and what coverage() checks.
+/// The sums over the window's rays, as coverage() defines them; `standard_error` is empty. Throws usage
+/// errors before any device work: counts that do not match, a solid angle that is not positive, and what
+/// coverage() checks.
 Pending<CoverageResult> accumulate_reflections(Scene& scene, const RayRows& rays,
                                                const AccumulateOptions& options);
 

@@ -39,7 +39,7 @@ struct CoverageOptions {
   Vec3d polarization{0, 0, 1};  ///< of every transmitter; projected transverse to each ray
   std::uint64_t seed = 1;
   Accumulation accumulation = Accumulation::exact;
-  std::int64_t lane_offset = 0;  ///< first lane of the window
+  std::int64_t lane_offset = 0;  ///< first lane of the window (coverage_lanes)
   std::int64_t lane_count = -1;  ///< lanes of the window; negative: the rest
   SplitOptions split;
   ProgressFunction progress;
@@ -48,7 +48,7 @@ struct CoverageOptions {
 
 struct CoverageResult {
   std::vector<double> gain;             ///< [cells] linear path gain, summed over transmitters
-  std::vector<double> standard_error;   ///< [cells] of `gain`; empty with one pass
+  std::vector<double> standard_error;   ///< [cells] of `gain`; empty with one pass, or a window of the lanes
   std::vector<std::int64_t> crossings;  ///< [cells]
   std::vector<std::complex<double>>
       field;               ///< [cells, 3] transfer field, summed over transmitters; empty unless asked for
@@ -60,12 +60,16 @@ struct CoverageResult {
   std::vector<std::string> warnings;  ///< of materials outside their range
 };
 
-/// Total lanes of a call: passes x transmitters x ceil(samples / passes).
+/// Total lanes of a call: passes x transmitters x N with N = ceil(samples / passes). A lane is one ray:
+/// lane = (pass x transmitters + transmitter) x N + i.
 std::int64_t coverage_lanes(const CoverageOptions& options);
 
 /// Path gain on `options.grid`: each cell holds the sum over paths of |E|^2 of a unit-power isotropic
-/// transmitter and a matched isotropic receiver, averaged over the cell. Contributions are W dOmega (lambda /
-/// 4 pi)^2 |E|^2 / (A cos). Throws usage errors before any device work.
+/// transmitter and a matched isotropic receiver, averaged over the cell. A crossing of the plane adds
+/// W dOmega (lambda / 4 pi)^2 |E|^2 / (A cos): W the transmitter's gain, dOmega = 4 pi / rays, A the cell's
+/// area, cos that of the angle to the plane's normal (Hoydis et al., "Sionna RT", 2023). The scene must be
+/// built, and outlive the result's wait(). Throws before any device work: usage errors of the options, state
+/// errors of the scene, budget errors of the plan. wait() throws what happens later.
 Pending<CoverageResult> coverage(Scene& scene, const CoverageOptions& options);
 
 }  // namespace shardwise

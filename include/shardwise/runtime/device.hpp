@@ -46,7 +46,7 @@ class MemoryCounter {
 };
 
 /// One executor with its own memory and in-order streams. Made by open_devices(). Allocation and counters are
-/// thread-safe; streams follow their own page.
+/// thread-safe; a stream is used by one thread at a time (stream.hpp).
 class Device {
  public:
   virtual ~Device() = default;

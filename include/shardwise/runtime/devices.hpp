@@ -44,10 +44,10 @@ class DeviceSet {
   std::vector<std::string> warnings_;
 };
 
-/// Opens `host:N`, `host:NxTHREADS`, `cuda`, `cuda:0,1`, `cuda:UUID`, `cuda:BUSID`, `sim:N`, or several
-/// joined with
-/// `+` (unlike ones need allow_mixed; sim never mixes with real devices). Empty: `cuda` where a GPU answers,
-/// else `host:1`. Throws usage errors that name the part and what is there.
+/// Opens `host:N`, `host:NxTHREADS`, `cuda`, `cuda:0,1`, `cuda:UUID`, `cuda:BUSID`, `sim:N`, or several of
+/// them joined with `+`: "host:1x1+host:1x3". Unlike devices need allow_mixed; sim never mixes with real
+/// devices. Without THREADS the devices of a part share the usable cores, one each at least. Empty: `cuda`
+/// where a GPU answers, else `host:1`. Throws usage errors that name the part and what is there.
 DeviceSet open_devices(const std::string& spec, const OpenOptions& options = {});
 
 /// Cores this process may use: CPU affinity and the cgroup's quota, one at least.

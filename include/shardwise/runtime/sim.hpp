@@ -1,8 +1,8 @@
 #pragma once
 // The sim platform: devices that exist only as a schedule. Operations execute in host memory, one at a time,
 // in an order that a seeded scheduler picks among those that are ready; conflicting accesses that no event
-// chain orders are reported as races (see Race). Nothing runs until the host waits for something. A world and
-// its devices belong to one thread.
+// chain orders are reported as races (RaceReport). The check knows declared accesses only. Nothing runs until
+// the host waits for something. A world and its devices belong to one thread.
 
 #include <cstdint>
 #include <string>

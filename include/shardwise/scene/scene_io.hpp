@@ -25,9 +25,10 @@ struct SceneReadOptions {
 };
 
 /// Reads `.xml` (Mitsuba, needs pugixml), `.ply` (one mesh; needs material_override) or `.swscene` and builds
-/// the scene. Remarks that are no errors (suffixes dropped, polygons triangulated, keys not used) are
-/// appended to `*notes`. Errors are of class data and name file, line or byte, shape and value; all unknown
-/// materials and plugins are listed in one error, together with what mends them.
+/// the scene (SceneModel::build() has run). Remarks that are no errors (suffixes dropped, polygons
+/// triangulated, keys not used) are appended to `*notes`. Errors are of class data and name file, line or
+/// byte, shape and value; all unknown materials and plugins are listed in one error, together with what mends
+/// them.
 SceneModel read_scene(const std::filesystem::path& path, const SceneReadOptions& options = {},
                       std::vector<std::string>* notes = nullptr);
 
