@@ -72,6 +72,8 @@ std::function<double()> runs(const std::shared_ptr<Work>& work) {
   return [work] { return work->run(); };
 }
 
+#if SHARDWISE_WITH_EMBREE
+
 /// Notes what it is asked, and answers.
 struct RecordingTracer {
   BvhTracer tracer;
@@ -111,7 +113,8 @@ std::vector<TraceRay> record_segments(const Work& work) {
   return rays;
 }
 
-/// Seconds of `pass` over all rays in blocks, on this many threads. Its hits are counted, so that they are computed.
+/// Seconds of `pass` over all rays in blocks, on this many threads. Its hits are counted, so that they are
+/// computed.
 template <class Pass>
 std::function<double()> over_blocks(std::shared_ptr<const std::vector<TraceRay>> rays, int threads,
                                     Pass pass) {
@@ -132,7 +135,6 @@ std::function<double()> over_blocks(std::shared_ptr<const std::vector<TraceRay>>
 
 void add_host_peers(std::vector<Case>& cases, const Case& base, const std::shared_ptr<Work>& work,
                     int threads) {
-#if SHARDWISE_WITH_EMBREE
   const auto rays = std::make_shared<const std::vector<TraceRay>>(record_segments(*work));
   const SceneView view = work->scene.replica(0).view();
   for (const auto& [flags, name, text] :
@@ -161,10 +163,9 @@ void add_host_peers(std::vector<Case>& cases, const Case& base, const std::share
     });
     cases.push_back(row);
   }
-#else
-  (void)cases, (void)base, (void)work, (void)threads;
-#endif
 }
+
+#endif  // SHARDWISE_WITH_EMBREE
 
 }  // namespace
 
@@ -176,8 +177,6 @@ std::vector<Case> accumulate_cases(const Settings& settings) {
   CoverageOptions options = options_for(model, settings, samples);
   options.split.min_rows_per_device = 0;
 
-  int threads = 0;
-  for (int d = 0; d < devices.size(); ++d) threads += devices[d].info().threads;
   const auto exact = std::make_shared<Work>(devices, model, TracerChoice::automatic, options);
   exact->run();
 
@@ -216,7 +215,11 @@ std::vector<Case> accumulate_cases(const Settings& settings) {
     row.all = runs(exact);
     row.one = runs(std::make_shared<Work>(devices, model, TracerChoice::bvh, options));
     cases.push_back(row);
+#if SHARDWISE_WITH_EMBREE
+    int threads = 0;
+    for (int d = 0; d < devices.size(); ++d) threads += devices[d].info().threads;
     add_host_peers(cases, base, exact, threads);
+#endif
   }
   return cases;
 }
