@@ -50,8 +50,9 @@ LanePlan plan_lanes(const DeviceSet& devices, Window window, const SplitOptions&
   const std::int64_t granule = min_lanes == 0 ? 1 : kLaneGranule;
   // A chunk size or a budget is honoured at every size: it outranks the floor.
   const bool chunked = options.chunk_rows > 0 || options.memory_bytes > 0;
-  const FloorDecision decision = apply_floor(split_lanes(window, weights, granule),
-                                             chunked ? 0 : lane_floor(min_lanes, costs.partial_bytes), "lanes");
+  const FloorDecision decision =
+      apply_floor(split_lanes(window, weights, granule),
+                  chunked ? 0 : lane_floor(min_lanes, costs.partial_bytes), "lanes");
   plan.report.mode = chunked ? "chunked" : decision.on_master_alone ? "master" : "sharded";
   plan.report.reason = decision.reason;
 
