@@ -42,6 +42,7 @@ inline SceneModel model_of(const TestScene& scene) {
     }
     if (!mesh.faces.empty()) model.add_mesh(std::move(mesh));
   }
+  if (model.num_meshes() == 0) model.add_mesh(Mesh{});  // free space
   return model;
 }
 
