@@ -60,9 +60,11 @@ struct DeviceState {
   CoverageCounters counted{};
 };
 
-/// Everything a call owns between its launch and wait().
+/// Everything a call owns between its launch and wait(). Device memory lies in stream order on the callers'
+/// streams: the call enters behind the allocations, and the releases are enqueued behind its exit.
 struct CoverageCall {
-  CoverageCall(Scene& s, CoveragePlan p) : scene(s), plan(std::move(p)) {}
+  CoverageCall(Scene& s, CoveragePlan p)
+      : scene(s), plan(std::move(p)), recording(scene.devices().timeline()) {}
 
   Scene& scene;
   CoveragePlan plan;
@@ -72,15 +74,19 @@ struct CoverageCall {
   Buffer<std::int64_t> crossings;
   CoverageResult result;
   std::atomic<std::int64_t> lanes_done{0};
-  bool recorded_before = false;  ///< the timeline was on before this call
-  double begin_s = 0;            ///< on the timeline
+  std::uint64_t chunk_bytes = 0;  ///< of the first shard's chunks
+  TimelineHold recording;
+  double begin_s = 0;  ///< on the timeline
   Run run;
+  std::vector<Event> released;  ///< behind the releases, one a device
 
   void allocate();
   Graph build();
+  void launch();
   CoverageResult finish();
 
  private:
+  void release();
   void allocate_tables(Stream& stream, Tables& tables) const;
   void allocate_rows(Stream& stream, std::uint64_t lanes, RowSet& rows) const;
   void allocate_staging(Stream& stream, std::uint64_t slots, StagingSet& set) const;
@@ -93,6 +99,9 @@ struct CoverageCall {
   void add_merge(Graph& graph, DeviceState& state);
   void add_finish(Graph& graph);
   LaunchRows upload_rows(Graph& graph, const DeviceState& state, const RowSet& rows, Window chunk);
+  Stream& caller_stream(int device) const {
+    return *scene.executor().default_context().streams[static_cast<std::size_t>(device)];
+  }
   std::uint64_t pass_cell_bytes() const {
     return static_cast<std::uint64_t>(plan.cell_count()) * plan.cell_bytes();
   }
@@ -123,7 +132,7 @@ void CoverageCall::allocate() {
   for (DeviceState& state : states) {
     Device& device = devices[state.device];
     device.memory(MemoryUse::work).reset_peak();
-    Stream& stream = scene.executor().stream(state.device, StreamRole::compute);
+    Stream& stream = caller_stream(state.device);
     std::tie(state.first_pass, state.pass_count) = plan.passes_of(state.window);
     if (state.device == 0) state.first_pass = 0, state.pass_count = r.passes;
     const auto passes = static_cast<std::uint64_t>(state.pass_count);
@@ -138,8 +147,12 @@ void CoverageCall::allocate() {
         allocate_rows(stream, lanes, state.rows.emplace_back());
     if (r.accumulation == Accumulation::ordered)
       allocate_staging(stream, lanes * static_cast<std::uint64_t>(r.bounces + 1), state.staging);
+    if (chunk_bytes == 0) {
+      chunk_bytes = state.staging.memory.bytes();
+      for (const RowSet& rows : state.rows) chunk_bytes += rows.memory.bytes();
+    }
   }
-  Stream& master = scene.executor().stream(0, StreamRole::compute);
+  Stream& master = caller_stream(0);
   const auto cells = static_cast<std::uint64_t>(plan.cell_count());
   if (states.size() > 1) {
     staging = Memory(master, pass_cell_bytes(), "incoming map");
@@ -261,7 +274,7 @@ CoverageLaunch CoverageCall::launch_of(const DeviceState& state) const {
   params.launch.transmitters = tables.memory.data(tables.transmitters);
   params.launch.rotations = tables.memory.data(tables.rotations);
   params.launch.polarization = r.polarization;
-  // A corrupted device counts every crossing a cell too far along.
+  // A corrupted device counts every crossing some cells too far along.
   if (corrupt_coverage_on_device.load() == state.device)
     params.grid.min0 -= (plan.grid.max0 - plan.grid.min0) * 0.25f;
   return launch;
@@ -343,10 +356,10 @@ void CoverageCall::add_lanes(Graph& graph, DeviceState& state) {
       normalise.name = "normalise map";
       normalise.accesses = {touch(state.cells, AccessMode::write)};
       if (r.field) normalise.accesses.add(touch(state.fields, AccessMode::write));
-      normalise.body = [&state, slots = state.pass_count * plan.cell_count()](LaunchContext& context) {
-        for_each(context, slots,
-                 NormalizeCells{static_cast<ExactCell*>(state.cells.data()),
-                                static_cast<ExactSum*>(state.fields.data())});
+      const NormalizeCells step{static_cast<ExactCell*>(state.cells.data()),
+                                static_cast<ExactSum*>(state.fields.data())};
+      normalise.body = [step, slots = state.pass_count * plan.cell_count()](LaunchContext& context) {
+        for_each(context, slots, step);
       };
       graph.add(state.device, StreamRole::compute, std::move(normalise));
     }
@@ -387,17 +400,19 @@ void CoverageCall::add_merge(Graph& graph, DeviceState& state) {
     void* target = static_cast<char*>(master.cells.data()) + global * pass_cell_bytes();
     void* target_fields =
         plan.request.field ? static_cast<char*>(master.fields.data()) + global * pass_field_bytes() : nullptr;
-    merge_maps.body = [this, cells, target, target_fields](LaunchContext& context) {
-      if (is_exact())
-        for_each(context, cells,
-                 MergeExact{static_cast<ExactCell*>(target), static_cast<const ExactCell*>(staging.data()),
-                            static_cast<ExactSum*>(target_fields),
-                            static_cast<const ExactSum*>(staging_fields.data())});
+    const void* partial = staging.data();
+    const void* partial_fields = staging_fields.data();
+    merge_maps.body = [exact = is_exact(), cells, target, target_fields, partial,
+                       partial_fields](LaunchContext& context) {
+      if (exact)
+        for_each(
+            context, cells,
+            MergeExact{static_cast<ExactCell*>(target), static_cast<const ExactCell*>(partial),
+                       static_cast<ExactSum*>(target_fields), static_cast<const ExactSum*>(partial_fields)});
       else
         for_each(context, cells,
-                 MergeFast{static_cast<FastCell*>(target), static_cast<const FastCell*>(staging.data()),
-                           static_cast<double*>(target_fields),
-                           static_cast<const double*>(staging_fields.data())});
+                 MergeFast{static_cast<FastCell*>(target), static_cast<const FastCell*>(partial),
+                           static_cast<double*>(target_fields), static_cast<const double*>(partial_fields)});
     };
     graph.add(0, StreamRole::compute, std::move(merge_maps));
   }
@@ -418,15 +433,15 @@ void CoverageCall::add_finish(Graph& graph) {
   target.crossings = crossings.data();
   target.standard_error = standard_error.data();
   target.field = field.data();
-  finish_map.body = [this, &master, target](LaunchContext& context) {
-    if (is_exact())
-      for_each(context, target.cell_count,
-               FinishExact{target, static_cast<const ExactCell*>(master.cells.data()),
-                           static_cast<const ExactSum*>(master.fields.data())});
+  finish_map.body = [exact = is_exact(), target, maps = master.cells.data(),
+                     fields = master.fields.data()](LaunchContext& context) {
+    if (exact)
+      for_each(
+          context, target.cell_count,
+          FinishExact{target, static_cast<const ExactCell*>(maps), static_cast<const ExactSum*>(fields)});
     else
       for_each(context, target.cell_count,
-               FinishFast{target, static_cast<const FastCell*>(master.cells.data()),
-                          static_cast<const double*>(master.fields.data())});
+               FinishFast{target, static_cast<const FastCell*>(maps), static_cast<const double*>(fields)});
   };
   graph.add(0, StreamRole::compute, std::move(finish_map));
 
@@ -459,6 +474,32 @@ Graph CoverageCall::build() {
   return graph;
 }
 
+void CoverageCall::launch() {
+  begin_s = scene.devices().timeline().latest();
+  allocate();
+  run = scene.executor().run(build());
+  // A stream that could not be made to wait for the run must not release what the run still uses.
+  if (!run.exit_edge_lost()) release();
+}
+
+void CoverageCall::release() {
+  for (DeviceState& state : states) {
+    state.cells = {};
+    state.fields = {};
+    state.counters = {};
+    state.tables = {};
+    state.rows.clear();
+    state.staging = {};
+  }
+  staging = {};
+  staging_fields = {};
+  gain = {};
+  standard_error = {};
+  crossings = {};
+  field = {};
+  for (const DeviceState& state : states) released.push_back(caller_stream(state.device).record());
+}
+
 // ---- result
 // ------------------------------------------------------------------------------------------------------
 
@@ -467,6 +508,7 @@ CoverageResult CoverageCall::finish() {
   std::function<void()> poll;
   if (r.progress) poll = [&] { r.progress(lanes_done.load(std::memory_order_relaxed), plan.window.count); };
   run.wait(poll);
+  for (const Event& event : released) event.wait_on_host();
   if (r.progress) r.progress(plan.window.count, plan.window.count);
   if (r.cancel && r.cancel->load())
     throw Error(ErrorClass::interrupted, r.operation + ": cancelled; nothing was written");
@@ -502,12 +544,8 @@ void CoverageCall::fill_report() {
     entry.bytes_in = summary.bytes_in;
     entry.bytes_out = summary.bytes_out;
   }
-  if (!recorded_before) devices.timeline().stop();
   if (plan.lanes.shards.empty()) return;
   const LaneShard& first = plan.lanes.shards.front();
-  const DeviceState& state = states[first.device == 0 ? 0 : 1];
-  std::uint64_t chunk_bytes = state.staging.memory.bytes();
-  for (const RowSet& rows : state.rows) chunk_bytes += rows.memory.bytes();
   result.dispatch.measured_row_bytes = static_cast<double>(chunk_bytes) /
                                        static_cast<double>(std::max<std::int64_t>(1, first.plan.chunk_rows)) /
                                        static_cast<double>(std::max(1, first.plan.resident_chunks));
@@ -517,12 +555,7 @@ void CoverageCall::fill_report() {
 
 Pending<CoverageResult> run_coverage(Scene& scene, CoveragePlan plan) {
   auto call = std::make_shared<CoverageCall>(scene, std::move(plan));
-  Timeline& timeline = scene.devices().timeline();
-  call->recorded_before = timeline.is_recording();
-  if (!call->recorded_before) timeline.start();
-  call->begin_s = timeline.latest();
-  call->allocate();
-  call->run = scene.executor().run(call->build());
+  call->launch();
   return Pending<CoverageResult>([call] { return call->finish(); });
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "runtime/packed_memory.hpp"
 #include "scene/replica.hpp"
 #include "shardwise/runtime/error.hpp"
 
@@ -14,6 +15,8 @@ namespace shardwise {
 namespace {
 
 constexpr double speed = 299792458.0;
+/// What the alignment of packed arrays may cost: two sets of six row arrays, five tables, five staged arrays.
+constexpr std::uint64_t packing_bytes = (2 * 6 + 5 + 5) * PackedMemory::alignment;
 
 template <class... Args>
 void require(bool good, const CoverageRequest& request, fmt::format_string<Args...> text, Args&&... args) {
@@ -206,18 +209,21 @@ CoveragePlan plan_coverage(const Scene& scene, CoverageRequest request) {
     costs.cap_reason = "a launch of at most 2^26 lanes, so that progress shows and a cancel is heard";
   }
   if (r.rows) {
-    costs.resident_chunks = 2;
-    costs.lane_bytes += 2 * sizeof(Vec3f) + (r.rows->tmax.empty() ? 0 : sizeof(float)) +
-                        (r.rows->active.empty() ? 0 : 1) +
-                        (r.rows->transmitters.size() > 1 ? sizeof(Vec3f) : 0) +
-                        (r.rows->polarizations.size() > 1 ? sizeof(Vec3f) : 0);
+    const std::uint64_t row_bytes = 2 * sizeof(Vec3f) + (r.rows->tmax.empty() ? 0 : sizeof(float)) +
+                                    (r.rows->active.empty() ? 0 : 1) +
+                                    (r.rows->transmitters.size() > 1 ? sizeof(Vec3f) : 0) +
+                                    (r.rows->polarizations.size() > 1 ? sizeof(Vec3f) : 0);
+    // Two chunks of rows are resident, but contributions are staged for one.
+    const bool staged = r.accumulation == Accumulation::ordered;
+    costs.resident_chunks = staged ? 1 : 2;
+    costs.lane_bytes += staged ? 2 * row_bytes : row_bytes;
   }
   const std::uint64_t pass_bytes =
       static_cast<std::uint64_t>(plan.cell_count()) * (plan.cell_bytes() + plan.field_bytes());
   costs.partial_bytes = pass_bytes;
-  const std::uint64_t tables = plan.materials.size() * sizeof(SurfaceMaterial) +
-                               r.transmitters.size() * sizeof(LaunchTransmitter) +
-                               r.rotations.size() * sizeof(LaunchRotation) + sizeof(CoverageCounters) + 4096;
+  const std::uint64_t tables =
+      plan.materials.size() * sizeof(SurfaceMaterial) + r.transmitters.size() * sizeof(LaunchTransmitter) +
+      r.rotations.size() * sizeof(LaunchRotation) + sizeof(CoverageCounters) + packing_bytes;
   const std::uint64_t result_bytes =
       static_cast<std::uint64_t>(plan.cell_count()) *
       (sizeof(double) + sizeof(std::int64_t) + (plan.with_standard_error ? sizeof(double) : 0) +

@@ -67,7 +67,7 @@ CoverageRequest request_of(const RayRows& rows, const AccumulateOptions& options
 /// Runs a plan.
 Pending<CoverageResult> run_coverage(Scene& scene, CoveragePlan plan);
 
-/// For tests: this device's launches compute with a wrong transmitter gain; -1: none.
+/// For tests: this device's launches count every crossing some cells too far along; -1: none.
 extern std::atomic<int> corrupt_coverage_on_device;
 
 }  // namespace shardwise

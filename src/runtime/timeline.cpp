@@ -17,6 +17,23 @@ void Timeline::start() {
   records_.clear();
   origin_ = std::chrono::steady_clock::now().time_since_epoch().count();
   recording_ = true;
+  held_ = false;
+}
+
+void Timeline::hold() {
+  std::lock_guard lock(mutex_);
+  if (holders_++ > 0 || recording_) return;
+  records_.clear();
+  origin_ = std::chrono::steady_clock::now().time_since_epoch().count();
+  recording_ = true;
+  held_ = true;
+}
+
+void Timeline::unhold() noexcept {
+  std::lock_guard lock(mutex_);
+  if (--holders_ > 0 || !held_) return;
+  recording_ = false;
+  held_ = false;
 }
 
 double Timeline::now() const {

@@ -30,8 +30,8 @@ Scene::Scene(DeviceSet devices, SceneModel model, SceneOptions options)
     Device& device = this->devices()[d];
     const bool use_embree =
         has_embree && device.kind() != PlatformKind::cuda && options_.tracer != TracerChoice::bvh;
-    replicas_.push_back(
-        std::make_unique<Replica>(device, executor_->stream(d, StreamRole::compute), use_embree));
+    replicas_.push_back(std::make_unique<Replica>(
+        device, *executor_->default_context().streams[static_cast<std::size_t>(d)], use_embree));
   }
 }
 

@@ -248,7 +248,7 @@ TEST(SimStreams, RacesAreReportedWithEverySeedAlsoWhereTheOrderHappenedToBeRight
   }
 }
 
-TEST(SimStreams, AReleaseThatNothingOrdersIsARace) {
+TEST(SimStreams, AnAllocationOrAReleaseThatNothingOrdersIsARace) {
   const DeviceSet devices = sim("sim:2");
   const auto a = devices[0].create_stream("a"), b = devices[1].create_stream("b");
   {
@@ -257,8 +257,21 @@ TEST(SimStreams, AReleaseThatNothingOrdersIsARace) {
     use.accesses = {shared.reads()};
     b->enqueue(std::move(use));
   }
-  ASSERT_EQ(devices.sim_world()->races().size(), 1u);
-  EXPECT_EQ(devices.sim_world()->races()[0].second, "release on sim:0/a");
+  const std::vector<RaceReport> races = devices.sim_world()->races();
+  ASSERT_EQ(races.size(), 2u);
+  EXPECT_EQ(races[0].first, "allocate shared on sim:0/a");
+  EXPECT_EQ(races[0].second, "use on sim:1/b");
+  EXPECT_EQ(races[1].second, "release on sim:0/a");
+  devices.sim_world()->clear_races();
+
+  Buffer<int> shared(*a, 4, "shared");
+  b->wait(a->record());
+  Operation use = work("use");
+  use.accesses = {shared.reads()};
+  b->enqueue(std::move(use));
+  a->wait(b->record());
+  shared = {};
+  EXPECT_TRUE(devices.sim_world()->races().empty());
 }
 
 }  // namespace

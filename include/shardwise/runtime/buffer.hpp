@@ -16,7 +16,9 @@ class Memory {
   Memory() = default;
   Memory(Stream& stream, std::uint64_t bytes, std::string name, MemoryUse use = MemoryUse::work)
       : stream_(&stream), bytes_(bytes), use_(use), name_(std::move(name)), resource_(next_resource_id()) {
-    if (bytes_ > 0) pointer_ = stream.device().allocate(stream, bytes_, use_, name_);
+    if (bytes_ == 0) return;
+    pointer_ = stream.device().allocate(stream, bytes_, use_, name_);
+    stream.device().note_allocation(stream, resource_, bytes_, name_);
   }
   Memory(Memory&& other) noexcept { swap(other); }
   Memory& operator=(Memory&& other) noexcept {

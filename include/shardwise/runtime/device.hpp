@@ -71,6 +71,10 @@ class Device {
 
   MemoryCounter& memory(MemoryUse use) { return use == MemoryUse::scene ? scene_memory_ : work_memory_; }
 
+  /// Told of every allocation: what touches it has to be ordered behind the stream's point. (Sim's race check
+  /// listens.)
+  virtual void note_allocation(Stream&, ResourceId, std::uint64_t /*bytes*/, const std::string& /*what*/) {}
+
   /// The timeline that this device's streams write to; null: none.
   Timeline* timeline() const { return timeline_; }
   void set_timeline(Timeline* timeline) { timeline_ = timeline; }

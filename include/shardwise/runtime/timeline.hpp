@@ -41,6 +41,10 @@ class Timeline {
   /// Forgets what was recorded and records from now on.
   void start();
   void stop() { recording_ = false; }
+  /// Records while there is a holder: the first one starts, the last one stops, unless start() was called.
+  /// See TimelineHold.
+  void hold();
+  void unhold() noexcept;
   bool is_recording() const { return recording_; }
   /// Seconds since start().
   double now() const;
@@ -61,6 +65,20 @@ class Timeline {
   std::vector<std::string> devices_;
   std::atomic<std::chrono::steady_clock::rep> origin_{0};
   std::atomic<bool> recording_{false};
+  int holders_ = 0;
+  bool held_ = false;  ///< a holder started it
+};
+
+/// Keeps a timeline recording as long as it lives; several may.
+class TimelineHold {
+ public:
+  explicit TimelineHold(Timeline& timeline) : timeline_(timeline) { timeline_.hold(); }
+  TimelineHold(const TimelineHold&) = delete;
+  TimelineHold& operator=(const TimelineHold&) = delete;
+  ~TimelineHold() { timeline_.unhold(); }
+
+ private:
+  Timeline& timeline_;
 };
 
 }  // namespace shardwise

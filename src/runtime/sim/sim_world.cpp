@@ -86,6 +86,18 @@ void SimDevice::raw_release(Stream& stream, void* pointer, ResourceId resource, 
   stream.enqueue(std::move(operation));
 }
 
+void SimDevice::note_allocation(Stream& stream, ResourceId resource, std::uint64_t bytes,
+                                const std::string& what) {
+  Operation operation;
+  operation.name = "allocate " + what;
+  Access access;
+  access.resource = resource;
+  access.length = bytes;
+  access.mode = AccessMode::write;
+  operation.accesses = {access};
+  world_->checker().on_operation(dynamic_cast<SimStream&>(stream).index(), operation);
+}
+
 SimStream::SimStream(SimDevice& device, std::string name)
     : Stream(device, std::move(name)),
       device_(device),

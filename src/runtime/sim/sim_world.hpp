@@ -77,6 +77,8 @@ class SimDevice final : public Device {
       : Device(std::move(info)), world_(std::move(world)), memory_limit_(memory_limit) {}
   std::unique_ptr<Stream> create_stream(const std::string& name) override;
   std::uint64_t free_memory() override;
+  void note_allocation(Stream& stream, ResourceId resource, std::uint64_t bytes,
+                       const std::string& what) override;
   SimScheduler& world() { return *world_; }
   const std::shared_ptr<SimScheduler>& shared_world() { return world_; }
 
@@ -106,6 +108,8 @@ class SimStream final : public Stream {
   /// Runs the head. Returns "device/stream/operation", empty for records and waits.
   std::string step();
   double time_s() const { return time_s_; }
+  /// In the race check.
+  std::size_t index() const { return index_; }
 
  private:
   struct Item {

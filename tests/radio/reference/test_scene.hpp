@@ -52,6 +52,8 @@ class TestScene {
   }
 
   const std::vector<BvhTriangle>& triangles() const { return triangles_; }
+  const std::vector<MaterialNumbers>& material_numbers() const { return numbers_; }
+  int material_of(std::size_t prim) const { return face_material_.at(prim); }
   const MaterialNumbers& numbers(std::uint32_t prim) const { return numbers_.at(face_material_.at(prim)); }
 
   std::vector<SurfaceMaterial> materials(double frequency) const {
