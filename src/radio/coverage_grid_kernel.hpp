@@ -38,7 +38,7 @@ SW_HD inline std::uint32_t cell_index(float c, float low, float high, std::uint3
 SW_HD inline bool cross_plane(const GridView& grid, Vec3f origin, Vec3f direction, float after,
                               PlaneCrossing& crossing) {
   const float along = direction[grid.axis];
-  const float cosine = along < 0 ? -along : along;
+  const float cosine = absolute(along);
   if (!(cosine > 1e-6f)) return false;
   const float t = (grid.position - origin[grid.axis]) / along;
   if (!(t > after)) return false;

@@ -74,7 +74,7 @@ SW_HD inline Vec3d rotate(const LaunchRotation& r, Vec3d v) {
 
 /// A unit vector normal to the unit vector k: the axis z, or y where |k_z| >= 0.9, projected.
 SW_HD inline Vec3f any_transverse(Vec3f k) {
-  const float size = k.z < 0 ? -k.z : k.z;
+  const float size = absolute(k.z);
   const Vec3f axis = size >= 0.9f ? Vec3f{0, 1, 0} : Vec3f{0, 0, 1};
   return normalized(axis - dot(axis, k) * k);
 }

@@ -19,6 +19,7 @@ Operation copy_operation(std::string name, void* target, const void* source, std
     if (bytes == 0) return;
 #if SHARDWISE_WITH_CUDA
     if (context.native_stream()) return cuda_copy(context, target, source, bytes);
+    if (is_gpu_memory(target) || is_gpu_memory(source)) return cuda_copy_and_wait(target, source, bytes);
 #endif
     std::memcpy(target, source, bytes);
   };

@@ -120,6 +120,13 @@ DeviceSet open_devices(const std::string& spec, const OpenOptions& options) {
   });
   if (any_sim && any_real)
     throw_usage("devices: '" + wanted + "' mixes sim with real devices, which share no time; use one kind");
+  // Beside a GPU, host devices use pinned memory: a copy from pageable memory may read its source when it is enqueued,
+  // before the event that the stream waits for.
+  HostAllocator allocator{allocate_host_bytes, release_host_bytes};
+#if SHARDWISE_WITH_CUDA
+  if (std::any_of(parts.begin(), parts.end(), [](const Part& part) { return part.platform == "cuda"; }))
+    allocator = {cuda_allocate_pinned, cuda_release_pinned};
+#endif
   int host_index = 0;
   for (const Part& part : parts) {
     if (part.platform == "host") {
@@ -134,7 +141,7 @@ DeviceSet open_devices(const std::string& spec, const OpenOptions& options) {
       if (threads == 0) threads = std::max(1, available_cores() / count);
       for (int i = 0; i < count; ++i) {
         const DeviceInfo info = host_info(PlatformKind::host, host_index++, threads);
-        set.devices_.push_back(std::make_shared<HostDevice>(info, info.memory_bytes));
+        set.devices_.push_back(std::make_shared<HostDevice>(info, info.memory_bytes, allocator));
       }
     } else if (part.platform == "sim") {
       if (set.sim_world_)

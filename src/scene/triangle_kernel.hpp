@@ -67,7 +67,7 @@ struct RayData {
   SW_HD bool prepare(Vec3f origin, Vec3f d, float max_coordinate) {
     if (!can_hit(origin, d)) return false;
     o = origin;
-    const float ax = d.x < 0 ? -d.x : d.x, ay = d.y < 0 ? -d.y : d.y, az = d.z < 0 ? -d.z : d.z;
+    const float ax = absolute(d.x), ay = absolute(d.y), az = absolute(d.z);
     kz = ax > ay ? (ax > az ? 0 : 2) : (ay > az ? 1 : 2);
     kx = kz == 2 ? 0 : kz + 1;
     ky = kx == 2 ? 0 : kx + 1;
@@ -77,7 +77,7 @@ struct RayData {
     sz = 1.0f / dz;
     // A component below 2^-32 of the largest moves the ray by less than 2^-32 S inside the scene, nothing
     // against pad; the bound keeps inv finite.
-    const float least = (dz < 0 ? -dz : dz) * 2.32830644e-10f;
+    const float least = absolute(dz) * 2.32830644e-10f;
     inv = {1.0f / bounded(d.x, least), 1.0f / bounded(d.y, least), 1.0f / bounded(d.z, least)};
     octant = (inv.x < 0 ? 1u : 0u) | (inv.y < 0 ? 2u : 0u) | (inv.z < 0 ? 4u : 0u);
     pad = pad_of(o, max_coordinate);
@@ -88,8 +88,7 @@ struct RayData {
 
  private:
   SW_HD static float bounded(float x, float least) {
-    const float magnitude = x < 0 ? -x : x;
-    if (magnitude >= least) return x;
+    if (absolute(x) >= least) return x;
     return x < 0 ? -least : least;
   }
 };

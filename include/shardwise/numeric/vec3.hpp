@@ -49,10 +49,18 @@ SW_HD inline Vec3<T> normalized(Vec3<T> v) {
   return norm > T(0) ? Vec3<T>{v.x / norm, v.y / norm, v.z / norm} : v;
 }
 
+/// |x|, without a branch.
+SW_HD constexpr float absolute(float x) {
+  return __builtin_fabsf(x);
+}
+SW_HD constexpr double absolute(double x) {
+  return __builtin_fabs(x);
+}
+
 /// The largest absolute component, |v|_inf.
 template <class T>
 SW_HD constexpr T max_abs(Vec3<T> v) {
-  const T ax = v.x < T(0) ? -v.x : v.x, ay = v.y < T(0) ? -v.y : v.y, az = v.z < T(0) ? -v.z : v.z;
+  const T ax = absolute(v.x), ay = absolute(v.y), az = absolute(v.z);
   const T xy = ax > ay ? ax : ay;
   return xy > az ? xy : az;
 }

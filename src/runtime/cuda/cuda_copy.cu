@@ -1,5 +1,7 @@
 #include <cuda_runtime.h>
 
+#include <atomic>
+
 #include "runtime/cuda/cuda_check.hpp"
 #include "runtime/cuda/cuda_copy.hpp"
 #include "runtime/cuda/cuda_device.hpp"
@@ -9,6 +11,8 @@ namespace shardwise {
 namespace {
 
 __global__ void probe_kernel() {}
+
+std::atomic<bool> gpu_opened{false};
 
 /// The GPU a pointer lives on, or -1 for host memory.
 int gpu_of(const void* pointer) {
@@ -46,6 +50,14 @@ void cuda_copy(LaunchContext& context, void* target, const void* source, std::ui
   }
   SW_CUDA(cudaMemcpyAsync(target, source, bytes, cudaMemcpyDefault, stream));
 }
+
+void cuda_copy_and_wait(void* target, const void* source, std::uint64_t bytes) {
+  SW_CUDA(cudaMemcpy(target, source, bytes, cudaMemcpyDefault));
+}
+
+bool is_gpu_memory(const void* pointer) { return gpu_opened && gpu_of(pointer) >= 0; }
+
+void note_gpu_opened() noexcept { gpu_opened = true; }
 
 void cuda_zero(LaunchContext& context, void* target, std::uint64_t bytes) {
   SW_CUDA(cudaMemsetAsync(target, 0, bytes, static_cast<cudaStream_t>(context.native_stream())));

@@ -9,6 +9,11 @@ namespace shardwise {
 /// Enqueues a copy between any two memories on the context's stream; pairs of GPUs without peer access go
 /// through pinned host memory.
 void cuda_copy(LaunchContext& context, void* target, const void* source, std::uint64_t bytes);
+/// The same on a host thread: returns when the copy is done.
+void cuda_copy_and_wait(void* target, const void* source, std::uint64_t bytes);
+/// Whether a pointer is GPU memory. False without asking where this process has opened no GPU.
+bool is_gpu_memory(const void* pointer);
+void note_gpu_opened() noexcept;
 void cuda_zero(LaunchContext& context, void* target, std::uint64_t bytes);
 
 /// Whether this build's kernels run on the current GPU.

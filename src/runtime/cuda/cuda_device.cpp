@@ -18,7 +18,8 @@ namespace shardwise {
 namespace {
 
 constexpr int max_gpus = 64;
-std::array<std::array<std::atomic<bool>, max_gpus>, max_gpus> staged_pairs;
+using PairTable = std::array<std::array<std::atomic<bool>, max_gpus>, max_gpus>;
+PairTable staged_pairs, probed_pairs;  ///< [source][target]; a pair is probed once a process
 
 std::string uuid_text(const cudaUUID_t& uuid) {
   std::string text = "GPU-";
@@ -103,8 +104,18 @@ std::shared_ptr<Device> open_cuda_device(int index) {
   SW_CUDA(cudaDeviceGetDefaultMemPool(&pool, index));
   std::uint64_t keep = ~0ull;
   SW_CUDA(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep));
+  note_gpu_opened();
   return std::make_shared<CudaDevice>(info, index);
 }
+
+void* cuda_allocate_pinned(std::uint64_t bytes) noexcept {
+  void* pointer = nullptr;
+  if (cudaHostAlloc(&pointer, bytes, cudaHostAllocPortable) == cudaSuccess) return pointer;
+  cudaGetLastError();
+  return nullptr;
+}
+
+void cuda_release_pinned(void* pointer) noexcept { cudaFreeHost(pointer); }
 
 bool cuda_pair_is_staged(int source, int target) noexcept {
   return staged_pairs[static_cast<std::size_t>(source)][static_cast<std::size_t>(target)];
@@ -165,13 +176,15 @@ void probe_cuda_peers(const std::vector<std::shared_ptr<Device>>& devices, bool 
       auto* source = dynamic_cast<CudaDevice*>(a.get());
       auto* target = dynamic_cast<CudaDevice*>(b.get());
       if (!source || !target || source == target) continue;
-      int can = 0;
-      SW_CUDA(cudaDeviceCanAccessPeer(&can, target->index(), source->index()));
-      if (can) allow_peer(*source, *target);
-      const bool good = can && pattern_arrives(*source, *target);
-      staged_pairs[static_cast<std::size_t>(source->index())][static_cast<std::size_t>(target->index())] =
-          !good;
-      if (!good) staged.push_back(fmt::format("{} to {}", source->name(), target->name()));
+      const auto from = static_cast<std::size_t>(source->index()), to = static_cast<std::size_t>(target->index());
+      if (!probed_pairs[from][to]) {
+        int can = 0;
+        SW_CUDA(cudaDeviceCanAccessPeer(&can, target->index(), source->index()));
+        if (can) allow_peer(*source, *target);
+        staged_pairs[from][to] = !can || !pattern_arrives(*source, *target);
+        probed_pairs[from][to] = true;
+      }
+      if (staged_pairs[from][to]) staged.push_back(fmt::format("{} to {}", source->name(), target->name()));
     }
   if (staged.empty()) return;
   const std::string text = fmt::format("no working peer access {}", fmt::join(staged, ", "));

@@ -20,6 +20,10 @@ std::shared_ptr<Device> open_cuda_device(int index);
 void probe_cuda_peers(const std::vector<std::shared_ptr<Device>>& devices, bool require_peer,
                       std::vector<std::string>& warnings);
 
+/// Host memory that every GPU reads and writes in stream order; null where there is none.
+void* cuda_allocate_pinned(std::uint64_t bytes) noexcept;
+void cuda_release_pinned(void* pointer) noexcept;
+
 /// Whether copies from GPU `source` to GPU `target` must go through the host.
 bool cuda_pair_is_staged(int source, int target) noexcept;
 

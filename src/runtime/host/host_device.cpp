@@ -7,8 +7,11 @@
 
 namespace shardwise {
 
-HostDevice::HostDevice(DeviceInfo info, std::uint64_t memory_limit)
-    : Device(std::move(info)), pool_(this->info().threads), memory_limit_(memory_limit) {}
+HostDevice::HostDevice(DeviceInfo info, std::uint64_t memory_limit, HostAllocator allocator)
+    : Device(std::move(info)),
+      pool_(this->info().threads),
+      memory_limit_(memory_limit),
+      allocator_(allocator) {}
 
 std::unique_ptr<Stream> HostDevice::create_stream(const std::string& name) {
   return std::make_unique<HostStream>(*this, name);
@@ -21,7 +24,7 @@ std::uint64_t HostDevice::free_memory() {
 
 void* HostDevice::raw_allocate(Stream&, std::uint64_t bytes) {
   if (bytes > free_memory()) return nullptr;
-  return allocate_host_bytes(bytes);
+  return allocator_.allocate(bytes);
 }
 
 void HostDevice::raw_release(Stream& stream, void* pointer, ResourceId resource, std::uint64_t bytes,
@@ -34,8 +37,8 @@ void HostDevice::raw_release(Stream& stream, void* pointer, ResourceId resource,
   access.length = bytes;
   access.mode = AccessMode::write;
   operation.accesses = {access};
-  operation.body = [pointer, done = std::move(done)](LaunchContext&) {
-    release_host_bytes(pointer);
+  operation.body = [pointer, release = allocator_.release, done = std::move(done)](LaunchContext&) {
+    release(pointer);
     done();
   };
   stream.enqueue(std::move(operation));

@@ -5,11 +5,22 @@
 
 namespace shardwise {
 
+/// Where a host device gets its memory from.
+struct HostAllocator {
+  void* (*allocate)(std::uint64_t bytes) noexcept;  ///< null where there is none
+  void (*release)(void* pointer) noexcept;
+};
+
+/// Page-friendly memory for host and sim devices; null where there is none.
+void* allocate_host_bytes(std::uint64_t bytes) noexcept;
+void release_host_bytes(void* pointer) noexcept;
+
 /// A CPU device: its own memory, an arena of threads, and one worker thread per stream (copies run there
 /// too).
 class HostDevice : public Device {
  public:
-  HostDevice(DeviceInfo info, std::uint64_t memory_limit);
+  HostDevice(DeviceInfo info, std::uint64_t memory_limit,
+             HostAllocator allocator = {allocate_host_bytes, release_host_bytes});
 
   std::unique_ptr<Stream> create_stream(const std::string& name) override;
   std::uint64_t free_memory() override;
@@ -23,11 +34,8 @@ class HostDevice : public Device {
  private:
   ThreadPool pool_;
   std::uint64_t memory_limit_;
+  HostAllocator allocator_;
 };
-
-/// Page-friendly memory for host and sim devices; null where there is none.
-void* allocate_host_bytes(std::uint64_t bytes) noexcept;
-void release_host_bytes(void* pointer) noexcept;
 
 /// What a real machine's first device would be called.
 std::string host_model_name();
