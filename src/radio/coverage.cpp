@@ -260,6 +260,8 @@ CoverageLaunch CoverageCall::launch_of(const DeviceState& state) const {
                     staged.memory.data(staged.scratch), staged.scratch.bytes()};
   launch.counters = state.counters.data();
   CoverageParams& params = launch.params;
+  // As it is now: what changes the scene later waits until this call is through.
+  params.scene = scene.replica(state.device).view();
   params.grid = plan.grid;
   params.materials = tables.memory.data(tables.materials);
   params.material_count = static_cast<std::int32_t>(plan.materials.size());
@@ -328,7 +330,6 @@ void CoverageCall::add_lanes(Graph& graph, DeviceState& state) {
     trace.accesses = accesses;
     trace.predicted_s = static_cast<double>(chunk.count) * 1e-6;
     trace.body = [this, launch, &replica](LaunchContext& context) mutable {
-      launch.params.scene = replica.view();
       std::atomic<std::int64_t>* done = plan.request.progress ? &lanes_done : nullptr;
 #if SHARDWISE_WITH_CUDA
       if (context.native_stream()) return launch_coverage_on_cuda(context, launch, done);

@@ -115,10 +115,10 @@ void launch_coverage_on_host(LaunchContext& context, const CoverageLaunch& launc
                              std::atomic<std::int64_t>* lanes_done, const std::atomic<bool>* cancel) {
 #if SHARDWISE_WITH_EMBREE
   if (replica.embree())
-    return run_with_tracer(context, launch, EmbreeTracer{replica.view(), replica.embree()}, lanes_done,
+    return run_with_tracer(context, launch, EmbreeTracer{launch.params.scene, replica.embree()}, lanes_done,
                            cancel);
 #endif
-  run_with_tracer(context, launch, BvhTracer{replica.view()}, lanes_done, cancel);
+  run_with_tracer(context, launch, BvhTracer{launch.params.scene}, lanes_done, cancel);
 }
 
 void add_staged_on_host(const CoverageLaunch& launch) {

@@ -71,13 +71,14 @@ void Replica::upload(Graph& graph, int device_index, const Bvh8& bvh, const Scen
     build.name = "build Embree scene";
     build.kind = OperationKind::host;
     build.accesses = {whole};
-    build.body = [this](LaunchContext& context) {
+    // As it is now: a later upload changes view_ while this one waits.
+    build.body = [this, view = view_](LaunchContext& context) {
       device_.memory(MemoryUse::scene).subtract(std::exchange(embree_bytes_, 0));
       context.execute([&] {
         if (embree_)
-          embree_->update(view_);
+          embree_->update(view);
         else
-          embree_ = std::make_unique<EmbreeScene>(view_, device_.info().threads);
+          embree_ = std::make_unique<EmbreeScene>(view, device_.info().threads);
       });
       embree_bytes_ = embree_->memory_bytes();
       device_.memory(MemoryUse::scene).add(embree_bytes_);

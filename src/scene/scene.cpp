@@ -37,12 +37,27 @@ Scene::Scene(DeviceSet devices, SceneModel model, SceneOptions options)
 
 Scene::~Scene() = default;
 Scene::Scene(Scene&&) noexcept = default;
-Scene& Scene::operator=(Scene&&) noexcept = default;
+
+Scene& Scene::operator=(Scene&& other) noexcept {
+  if (this == &other) return *this;
+  // What we hold is on the executor's streams: it goes first.
+  replicas_.clear();
+  options_ = other.options_;
+  model_ = std::move(other.model_);
+  executor_ = std::move(other.executor_);
+  replicas_ = std::move(other.replicas_);
+  bvh_ = std::move(other.bvh_);
+  bvh_version_ = other.bvh_version_;
+  poison_ = std::move(other.poison_);
+  failing_replica_ = other.failing_replica_;
+  return *this;
+}
 
 void Scene::build() {
   model_.build();
   const SceneGeometry& geometry = model_.geometry();
   bvh_ = std::make_unique<Bvh8>(build_bvh8(geometry.vertices, geometry.faces, geometry.hittable));
+  bvh_version_ = model_.version();
   poison_.clear();
   broadcast("build");
 }
@@ -50,14 +65,26 @@ void Scene::build() {
 bool Scene::sync() {
   if (is_poisoned()) throw Error(ErrorClass::poisoned, "sync: " + poison_);
   if (!bvh_) throw_state("sync: the scene is not built; call build() first");
-  if (!model_.sync()) return false;
+  model_.sync();
+  // The model may have been synchronised or built without us: what counts is what the replicas have.
+  const SceneChange change = model_.changes_since(bvh_version_);
+  if (change.kind == SceneChange::Kind::none) return false;
   const SceneGeometry& geometry = model_.geometry();
-  refit_bvh8(*bvh_, geometry.vertices, geometry.faces, geometry.hittable);
+  if (change.kind == SceneChange::Kind::vertices)
+    refit_bvh8(*bvh_, geometry.vertices, geometry.faces, geometry.hittable);
+  else
+    *bvh_ = build_bvh8(geometry.vertices, geometry.faces, geometry.hittable);
+  bvh_version_ = model_.version();
   broadcast("sync");
   return true;
 }
 
 void Scene::broadcast(const char* step) {
+  const auto poison = [&](const char* cause) {
+    poison_ = fmt::format(
+        "a replica failed in {} ({}), so the replicas may differ; call build() to repair the scene", step,
+        cause);
+  };
   try {
     Graph graph;
     for (int d = 0; d < devices().size(); ++d) {
@@ -66,10 +93,11 @@ void Scene::broadcast(const char* step) {
       replicas_[static_cast<std::size_t>(d)]->upload(graph, d, *bvh_, model_.geometry(), model_.version());
     }
     executor_->run(std::move(graph)).wait();
-  } catch (const Error& error) {
-    poison_ = fmt::format(
-        "a replica failed in {} ({}), so the replicas may differ; call build() to repair the scene", step,
-        error.what());
+  } catch (const std::exception& error) {
+    poison(error.what());
+    throw;
+  } catch (...) {
+    poison("an unknown error");
     throw;
   }
 }

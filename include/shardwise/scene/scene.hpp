@@ -47,7 +47,7 @@ class Scene {
 
   /// Builds the model and every replica. Cures a poisoned scene.
   void build();
-  /// Applies what the model has queued to every replica. Returns whether anything changed.
+  /// Brings every replica to the model, with what it has queued. Returns whether anything changed.
   bool sync();
 
   const DeviceSet& devices() const { return executor_->devices(); }
