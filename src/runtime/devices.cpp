@@ -120,8 +120,8 @@ DeviceSet open_devices(const std::string& spec, const OpenOptions& options) {
   });
   if (any_sim && any_real)
     throw_usage("devices: '" + wanted + "' mixes sim with real devices, which share no time; use one kind");
-  // Beside a GPU, host devices use pinned memory: a copy from pageable memory may read its source when it is enqueued,
-  // before the event that the stream waits for.
+  // Beside a GPU, host devices use pinned memory: a copy from pageable memory may read its source when it is
+  // enqueued, before the event that the stream waits for.
   HostAllocator allocator{allocate_host_bytes, release_host_bytes};
 #if SHARDWISE_WITH_CUDA
   if (std::any_of(parts.begin(), parts.end(), [](const Part& part) { return part.platform == "cuda"; }))

@@ -55,9 +55,13 @@ void cuda_copy_and_wait(void* target, const void* source, std::uint64_t bytes) {
   SW_CUDA(cudaMemcpy(target, source, bytes, cudaMemcpyDefault));
 }
 
-bool is_gpu_memory(const void* pointer) { return gpu_opened && gpu_of(pointer) >= 0; }
+bool is_gpu_memory(const void* pointer) {
+  return gpu_opened && gpu_of(pointer) >= 0;
+}
 
-void note_gpu_opened() noexcept { gpu_opened = true; }
+void note_gpu_opened() noexcept {
+  gpu_opened = true;
+}
 
 void cuda_zero(LaunchContext& context, void* target, std::uint64_t bytes) {
   SW_CUDA(cudaMemsetAsync(target, 0, bytes, static_cast<cudaStream_t>(context.native_stream())));

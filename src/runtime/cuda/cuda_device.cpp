@@ -115,7 +115,9 @@ void* cuda_allocate_pinned(std::uint64_t bytes) noexcept {
   return nullptr;
 }
 
-void cuda_release_pinned(void* pointer) noexcept { cudaFreeHost(pointer); }
+void cuda_release_pinned(void* pointer) noexcept {
+  cudaFreeHost(pointer);
+}
 
 bool cuda_pair_is_staged(int source, int target) noexcept {
   return staged_pairs[static_cast<std::size_t>(source)][static_cast<std::size_t>(target)];
@@ -176,7 +178,8 @@ void probe_cuda_peers(const std::vector<std::shared_ptr<Device>>& devices, bool 
       auto* source = dynamic_cast<CudaDevice*>(a.get());
       auto* target = dynamic_cast<CudaDevice*>(b.get());
       if (!source || !target || source == target) continue;
-      const auto from = static_cast<std::size_t>(source->index()), to = static_cast<std::size_t>(target->index());
+      const auto from = static_cast<std::size_t>(source->index()),
+                 to = static_cast<std::size_t>(target->index());
       if (!probed_pairs[from][to]) {
         int can = 0;
         SW_CUDA(cudaDeviceCanAccessPeer(&can, target->index(), source->index()));
