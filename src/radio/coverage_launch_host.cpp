@@ -111,8 +111,9 @@ void run_with_tracer(LaunchContext& context, const CoverageLaunch& launch, const
 
 }  // namespace
 
-void launch_coverage_on_host(LaunchContext& context, const CoverageLaunch& launch, const Replica& replica,
-                             std::atomic<std::int64_t>* lanes_done, const std::atomic<bool>* cancel) {
+void launch_coverage_on_host(LaunchContext& context, const CoverageLaunch& launch,
+                             [[maybe_unused]] const Replica& replica, std::atomic<std::int64_t>* lanes_done,
+                             const std::atomic<bool>* cancel) {
 #if SHARDWISE_WITH_EMBREE
   if (replica.embree())
     return run_with_tracer(context, launch, EmbreeTracer{launch.params.scene, replica.embree()}, lanes_done,
