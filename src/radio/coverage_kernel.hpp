@@ -83,10 +83,11 @@ struct LaneState {
   std::uint64_t lane;
   Vec3f origin, direction;
   ComplexVec3 field;
-  float power;    ///< |E|^2
-  float weight;   ///< W
-  float t_limit;  ///< of the leg: tmax of the first, else infinity
-  Vec3d image;    ///< of the source, mirrored at every reflection; kept where fields are wanted
+  float power;              ///< |E|^2
+  float weight;             ///< W
+  float t_limit;            ///< of the leg: tmax of the first, else infinity
+  float inverse_root_gain;  ///< amplitudes carry weight x this; read where fields are wanted
+  Vec3d image;              ///< of the source, mirrored at every reflection; kept where fields are wanted
   std::uint32_t pass;
   int depth;
   bool crosses;  ///< the leg meets the plane inside the window, if nothing is in between
@@ -115,6 +116,7 @@ SW_HD inline bool begin_lane(const CoverageParams& params, Sink& sink, std::uint
   state.power = norm(state.field);
   state.weight = ray.weight;
   state.t_limit = ray.tmax;
+  state.inverse_root_gain = ray.inverse_root_gain;
   state.image = ray.source;
   state.pass = ray.pass;
   state.depth = 0;
@@ -145,7 +147,7 @@ SW_HD inline bool finish_leg(const CoverageParams& params, Sink& sink, Hooks& ho
     FieldSample sample{};
     if constexpr (Sink::wants_fields)
       sample = detail::field_sample(params, state.field, state.image, state.origin, state.direction,
-                                    state.crossing.t, weight_over_cosine);
+                                    state.crossing.t, weight_over_cosine * state.inverse_root_gain);
     if (!sink.add(state.lane, state.pass, state.depth, state.crossing.cell, weight_over_cosine * state.power,
                   sample))
       ++counters.overflow;
@@ -167,7 +169,7 @@ SW_HD inline bool finish_leg(const CoverageParams& params, Sink& sink, Hooks& ho
     cosine = -cosine;
   const PolarizedPair<float> r =
       params.slab_walls ? reflect_slab(material, cosine) : reflect_half_space(material, cosine);
-  const Vec3f reflected = normalized(state.direction + (2.0f * cosine) * normal);
+  const Vec3f reflected = to_unit(state.direction + (2.0f * cosine) * normal);
   const ComplexVec3 reflected_field = reflect_field(state.field, r, normal, state.direction, reflected);
   const float reflected_power = norm(reflected_field);
   if (!(reflected_power > 0)) return false;
