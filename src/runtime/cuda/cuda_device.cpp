@@ -6,6 +6,8 @@
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <sstream>
 
 #include "runtime/cuda/cuda_check.hpp"
@@ -108,15 +110,36 @@ std::shared_ptr<Device> open_cuda_device(int index) {
   return std::make_shared<CudaDevice>(info, index);
 }
 
+namespace {
+
+/// Pinned blocks that were released, by size. They are kept: cudaFreeHost waits for every GPU, and a GPU may
+/// be waiting for the very host thread that releases.
+std::mutex pinned_mutex;
+std::multimap<std::uint64_t, void*> pinned_free;
+std::map<void*, std::uint64_t> pinned_sizes;
+
+}  // namespace
+
 void* cuda_allocate_pinned(std::uint64_t bytes) noexcept {
+  std::lock_guard lock(pinned_mutex);
+  const auto fit = pinned_free.lower_bound(bytes);
+  if (fit != pinned_free.end() && fit->first <= 2 * bytes + 4096) {
+    void* pointer = fit->second;
+    pinned_free.erase(fit);
+    return pointer;
+  }
   void* pointer = nullptr;
-  if (cudaHostAlloc(&pointer, bytes, cudaHostAllocPortable) == cudaSuccess) return pointer;
-  cudaGetLastError();
-  return nullptr;
+  if (cudaHostAlloc(&pointer, bytes, cudaHostAllocPortable) != cudaSuccess) {
+    cudaGetLastError();
+    return nullptr;
+  }
+  pinned_sizes[pointer] = bytes;
+  return pointer;
 }
 
 void cuda_release_pinned(void* pointer) noexcept {
-  cudaFreeHost(pointer);
+  std::lock_guard lock(pinned_mutex);
+  pinned_free.emplace(pinned_sizes.at(pointer), pointer);
 }
 
 bool cuda_pair_is_staged(int source, int target) noexcept {
