@@ -50,6 +50,7 @@ struct Gpu : ::testing::Test {
 OpenOptions mixed() {
   OpenOptions options;
   options.allow_mixed = true;
+  options.unproven_host_with_cuda = true;
   return options;
 }
 
@@ -260,7 +261,26 @@ struct MixedGpu : Gpu {
   std::unique_ptr<Stream> host, cuda;
 };
 
+TEST_F(Gpu, HostWithCudaIsRefusedByName) {
+  SKIP_WITHOUT_GPUS(1);
+  OpenOptions options;
+  options.allow_mixed = true;
+  try {
+    open_devices("host:1x1+cuda:0", options);
+    ADD_FAILURE() << "not refused";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("mixes host with cuda"), std::string::npos) << error.what();
+  }
+}
+
+/// The tests below can hang on a real GPU: such sets are refused until that is mended. SHARDWISE_TRY_MIXED=1
+/// runs them.
+#define SKIP_MIXED()                       \
+  if (!std::getenv("SHARDWISE_TRY_MIXED")) \
+  GTEST_SKIP() << "host and cuda in one set are refused in this version: pageable copies can stop for ever"
+
 TEST_F(MixedGpu, CudaWaitsForTheHostAndBack) {
+  SKIP_MIXED();
   SKIP_WITHOUT_GPUS(1);
   open();
   // More rounds than a block of polled words holds.
@@ -291,6 +311,7 @@ TEST_F(MixedGpu, CudaWaitsForTheHostAndBack) {
 }
 
 TEST_F(MixedGpu, FailuresPassInBothDirections) {
+  SKIP_MIXED();
   SKIP_WITHOUT_GPUS(1);
   open();
   const auto second = devices[0].create_stream("h2");
@@ -361,6 +382,7 @@ TEST_F(Gpu, TheSyntheticCallOnEveryGpu) {
 }
 
 TEST_F(Gpu, TheSyntheticCallOnHostAndGpuTogether) {
+  SKIP_MIXED();
   SKIP_WITHOUT_GPUS(1);
   expect_scenario(open_devices("host:1x1+cuda:0", mixed()));
   expect_scenario(open_devices("cuda:0+host:2x1", mixed()));
@@ -368,6 +390,7 @@ TEST_F(Gpu, TheSyntheticCallOnHostAndGpuTogether) {
 
 TEST_F(Gpu, AFailingRunLeavesTheExecutorUsable) {
   SKIP_WITHOUT_GPUS(1);
+  SKIP_MIXED();
   const DeviceSet devices = open_devices("host:1x1+cuda:0", mixed());
   Executor executor(devices);
   for (const char* name : {"rows of master", "scatter 1 of 1", "rows 2 of 1", "gather 0 of 1"}) {
@@ -426,6 +449,7 @@ TEST_F(Gpu, TheTimelineHasWhatRan) {
 
 TEST_F(Gpu, StreamsMayDieWithWorkAndWaitsPending) {
   SKIP_WITHOUT_GPUS(1);
+  SKIP_MIXED();
   const DeviceSet devices = open_devices("host:1x1+cuda:0", mixed());
   std::atomic<bool> done{false};
   {
