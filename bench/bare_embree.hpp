@@ -22,7 +22,7 @@ namespace shardwise::bench {
 class BareScene {
  public:
   BareScene(const SceneView& view, RTCSceneFlags flags)
-      : device_(rtcNewDevice("threads=1")), scene_(rtcNewScene(device_)) {
+      : device_(rtcNewDevice("start_threads=0")), scene_(rtcNewScene(device_)) {
     rtcSetSceneFlags(scene_, flags);
     rtcSetSceneBuildQuality(scene_, RTC_BUILD_QUALITY_HIGH);
     RTCGeometry geometry = rtcNewGeometry(device_, RTC_GEOMETRY_TYPE_TRIANGLE);

@@ -192,7 +192,7 @@ std::vector<TraceRate> run_trace_host(const TraceMesh& mesh, std::size_t ray_cou
 
   std::vector<Contender> contenders;
 #if SHARDWISE_WITH_EMBREE
-  const EmbreeScene embree(scene, 1);
+  const EmbreeScene embree(scene);
   const BareScene robust(scene, RTC_SCENE_FLAG_ROBUST), leaky(scene, RTC_SCENE_FLAG_NONE);
   std::uint64_t fallbacks = 0;
   contenders.push_back({"embree, bare", [&](const auto& r) { return bare_loop(robust.native(), r); }});

@@ -20,7 +20,7 @@ constexpr std::int64_t grain = 2048;
 /// Paths that are followed side by side. One path is a chain of dependent steps; several give the processor
 /// independent work to overlap, as a loop over independent rays does. Their state stays in the first-level
 /// cache.
-constexpr int paths_in_flight = 32;
+constexpr int paths_in_flight = 64;
 
 /// coverage_lane() for `count` lanes from `first` on, step by step together: the same steps of the same
 /// lanes.

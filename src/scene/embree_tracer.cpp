@@ -128,14 +128,13 @@ struct EmbreeScene::State {
   }
 };
 
-EmbreeScene::EmbreeScene(const SceneView& scene, int threads) : state_(std::make_unique<State>()) {
+EmbreeScene::EmbreeScene(const SceneView& scene) : state_(std::make_unique<State>()) {
   State& s = *state_;
-  s.device = rtcNewDevice(
-      fmt::format("threads={},user_threads={},start_threads=0,set_affinity=0", threads, threads).c_str());
+  // No thread count: Embree would make it the process' limit for TBB. The build joins the caller's arena.
+  s.device = rtcNewDevice("start_threads=0,set_affinity=0");
   if (!s.device)
-    throw Error(ErrorClass::internal,
-                fmt::format("Embree {}: no device (error {}) for {} threads", RTC_VERSION_STRING,
-                            static_cast<int>(rtcGetDeviceError(nullptr)), threads));
+    throw Error(ErrorClass::internal, fmt::format("Embree {}: no device (error {})", RTC_VERSION_STRING,
+                                                  static_cast<int>(rtcGetDeviceError(nullptr))));
   rtcSetDeviceMemoryMonitorFunction(
       s.device,
       [](void* state, ssize_t bytes, bool) {

@@ -17,9 +17,9 @@ namespace shardwise {
 class EmbreeScene {
  public:
   /// `scene` lies in host memory; its triangle records are used in place, so they must outlive this object.
-  /// `threads` is the number that Embree may use for the build. Throws Error(memory) where memory runs out
+  /// Throws Error(memory) where memory runs out
   /// and Error(internal) for what else Embree refuses.
-  EmbreeScene(const SceneView& scene, int threads);
+  explicit EmbreeScene(const SceneView& scene);
   EmbreeScene(EmbreeScene&&) noexcept;
   EmbreeScene& operator=(EmbreeScene&&) noexcept;
   ~EmbreeScene();

@@ -78,7 +78,7 @@ void Replica::upload(Graph& graph, int device_index, const Bvh8& bvh, const Scen
         if (embree_)
           embree_->update(view);
         else
-          embree_ = std::make_unique<EmbreeScene>(view, device_.info().threads);
+          embree_ = std::make_unique<EmbreeScene>(view);
       });
       embree_bytes_ = embree_->memory_bytes();
       device_.memory(MemoryUse::scene).add(embree_bytes_);

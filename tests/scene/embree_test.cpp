@@ -23,7 +23,12 @@ struct Built {
         hittable(mesh.hittable()),
         bvh(build_bvh8(mesh.vertices, mesh.faces, hittable)),
         scene(view_of(bvh)),
-        embree(scene, threads) {}
+        embree(built_with(threads, scene)) {}
+
+  /// Embree builds in the caller's arena.
+  static EmbreeScene built_with(int threads, const SceneView& view) {
+    return tbb::task_arena(threads).execute([&] { return EmbreeScene(view); });
+  }
   EmbreeTracer ranked(std::uint64_t* fallbacks = nullptr) const { return {scene, &embree, fallbacks}; }
   BvhTracer body() const { return {scene}; }
 };
