@@ -243,4 +243,36 @@ std::vector<TraceRate> run_trace_host(const TraceMesh& mesh, std::size_t ray_cou
   return rates;
 }
 
+void compare_tracers(const TraceMesh& mesh, std::size_t ray_count, std::FILE* out) {
+#if SHARDWISE_WITH_EMBREE
+  const Bvh8 bvh = build_for_trace(mesh);
+  SceneView scene = view_of(bvh);
+  scene.diagonal = 2 * scene.max_coordinate;
+  const std::vector<TraceRay> rays = bouncing_rays(mesh, scene, ray_count);
+  const EmbreeScene embree(scene);
+  const EmbreeTracer ranked{scene, &embree};
+  const BvhTracer body{scene};
+  std::size_t hits = 0, missed = 0, invented = 0, other_id = 0, other_id_near = 0, other_t = 0;
+  for (const TraceRay& ray : rays) {
+    const Hit a = body.closest(ray.o, ray.d, ray.t_min, ray.t_max);
+    const Hit b = ranked.closest(ray.o, ray.d, ray.t_min, ray.t_max);
+    hits += a.valid();
+    missed += a.valid() && !b.valid();
+    invented += !a.valid() && b.valid();
+    if (!a.valid() || !b.valid()) continue;
+    other_id += a.prim != b.prim;
+    other_id_near += a.prim != b.prim && std::abs(a.t - b.t) <= 8 * 0x1p-23f * a.t;
+    other_t += a.prim == b.prim && a.t != b.t;
+  }
+  fmt::print(out,
+             "{}: {} rays, {} hits by the BVH; Embree ranked: {} missed, {} invented, {} another triangle "
+             "({} of them "
+             "within 8 ulp), {} the same triangle at another t\n",
+             mesh.name, rays.size(), hits, missed, invented, other_id, other_id_near, other_t);
+#else
+  (void)ray_count;
+  fmt::print(out, "{}: Embree is not built in; nothing to compare\n", mesh.name);
+#endif
+}
+
 }  // namespace shardwise::bench

@@ -55,4 +55,8 @@ struct TraceRate {
 std::vector<TraceRate> run_trace_host(const TraceMesh& mesh, std::size_t ray_count, int repeats,
                                       std::FILE* out);
 
+/// Hits of Embree as ranked by our formula against the BVH body's, over `ray_count` bouncing rays, as a
+/// table. Needs Embree; says so where it is not built in.
+void compare_tracers(const TraceMesh& mesh, std::size_t ray_count, std::FILE* out);
+
 }  // namespace shardwise::bench

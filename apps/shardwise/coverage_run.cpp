@@ -8,6 +8,7 @@
 #include "log.hpp"
 #include "progress.hpp"
 #include "radio/coverage_plan.hpp"
+#include "shardwise/runtime/sim.hpp"
 #include "signals.hpp"
 
 namespace shardwise::program {
@@ -36,6 +37,11 @@ CoverageRun run_coverage(const DeviceSet& devices, const SceneModel& model, Trac
   run.result = coverage(scene, call).get();
   run.seconds = since(start);
   if (record) devices.timeline().stop();
+  if (const SimWorld* world = devices.sim_world())
+    if (const std::vector<RaceReport> races = world->races(); !races.empty())
+      throw Error(ErrorClass::internal,
+                  fmt::format("{} ({} in all); this is a bug in shardwise: nothing was written",
+                              races.front().text, races.size()));
   return run;
 }
 

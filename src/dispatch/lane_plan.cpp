@@ -54,7 +54,7 @@ LanePlan plan_lanes(const DeviceSet& devices, Window window, const SplitOptions&
       apply_floor(split_lanes(window, weights, granule),
                   chunked ? 0 : lane_floor(min_lanes, costs.partial_bytes), "lanes");
   plan.report.mode = chunked ? "chunked" : decision.on_master_alone ? "master" : "sharded";
-  plan.report.reason = decision.reason;
+  plan.report.reason = devices.size() == 1 ? "one device" : decision.reason;
 
   for (const Shard& shard : decision.shards) {
     Device& device = devices[shard.device];

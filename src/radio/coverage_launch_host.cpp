@@ -4,6 +4,7 @@
 
 #include "scene/bvh8_kernel.hpp"
 #include "scene/replica.hpp"
+#include "shardwise/runtime/device.hpp"
 #include "shardwise/runtime/error.hpp"
 
 #if SHARDWISE_WITH_EMBREE
@@ -82,9 +83,13 @@ void run_with_sink(LaunchContext& context, const CoverageLaunch& launch, const T
                    std::atomic<std::int64_t>* lanes_done, const std::atomic<bool>* cancel) {
   switch (launch.accumulation) {
     case Accumulation::exact: {
-      const ExactSink<Fields> sink{launch.window, static_cast<ExactCell*>(launch.cells),
-                                   static_cast<ExactSum*>(launch.field_cells), launch.scale,
-                                   launch.field_scale};
+      auto* cells = static_cast<ExactCell*>(launch.cells);
+      auto* fields = static_cast<ExactSum*>(launch.field_cells);
+      if (context.device().info().threads == 1) {
+        const ExactSink<Fields, true> sink{launch.window, cells, fields, launch.scale, launch.field_scale};
+        return run_lanes(context, launch, tracer, sink, lanes_done, cancel);
+      }
+      const ExactSink<Fields> sink{launch.window, cells, fields, launch.scale, launch.field_scale};
       return run_lanes(context, launch, tracer, sink, lanes_done, cancel);
     }
     case Accumulation::fast: {

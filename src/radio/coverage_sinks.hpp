@@ -62,7 +62,8 @@ struct FastSink {
 };
 
 /// Accumulation::exact: digits (exact_sum.hpp). `scale` and `field_scale` are powers of two.
-template <bool Fields = false>
+/// `Exclusive`: one thread alone adds to these cells, so plain additions do.
+template <bool Fields = false, bool Exclusive = false>
 struct ExactSink {
   static constexpr bool wants_fields = Fields;
   PassWindow window;
@@ -77,12 +78,21 @@ struct ExactSink {
   SW_HD bool add(std::uint64_t, std::uint32_t pass, int, std::int64_t cell, float u,
                  const FieldSample& field) {
     const std::uint64_t slot = window.slot(pass, cell);
-    bool good = atomic_add_exact(cells[slot].digit, u * scale);
+    bool good = add(cells[slot].digit, u * scale);
     if constexpr (Fields)
-      for (int k = 0; k < 6; ++k)
-        good = atomic_add_exact(fields[slot * 6 + k].digit, field.part[k] * field_scale) && good;
-    if (good) atomic_add(&cells[slot].count, std::int64_t{1});
-    return good;
+      for (int k = 0; k < 6; ++k) good = add(fields[slot * 6 + k].digit, field.part[k] * field_scale) && good;
+    if (!good) return false;
+    if constexpr (Exclusive)
+      ++cells[slot].count;
+    else
+      atomic_add(&cells[slot].count, std::int64_t{1});
+    return true;
+  }
+
+ private:
+  SW_HD static bool add(std::int64_t* digits, float value) {
+    if constexpr (Exclusive) return add_exact(digits, value);
+    return atomic_add_exact(digits, value);
   }
 };
 

@@ -143,6 +143,7 @@ EmbreeScene::EmbreeScene(const SceneView& scene) : state_(std::make_unique<State
       },
       &s);
   s.scene = rtcNewScene(s.device);
+  native_ = s.scene;
   // Not the robust mode: it passes between triangles, too, so the covers are needed either way, and with them
   // its slower edge test brings nothing. Both modes give the hits of the tests; this one is a sixth faster.
   rtcSetSceneFlags(s.scene, RTC_SCENE_FLAG_NONE);
@@ -164,10 +165,6 @@ void EmbreeScene::update(const SceneView& scene) {
 std::size_t EmbreeScene::memory_bytes() const {
   return static_cast<std::size_t>(state_->bytes.load());
 }
-void* EmbreeScene::native() const {
-  return state_->scene;
-}
-
 Hit EmbreeTracer::closest(Vec3f o, Vec3f d, float t_min, float t_max) const {
   Hit best{__builtin_inff(), 0.0f, 0.0f, ~0u, ~0u};
   if (scene.node_count == 0 || !(t_max > 0.0f) || !RayData::can_hit(o, d)) return best;

@@ -31,11 +31,12 @@ class EmbreeScene {
   std::size_t memory_bytes() const;
 
   /// The RTCScene. Its one geometry has id 0 and primID = record.
-  void* native() const;
+  void* native() const { return native_; }
 
  private:
   struct State;
   std::unique_ptr<State> state_;
+  void* native_ = nullptr;
 };
 
 /// Same contract as BvhTracer, and the same hits but for rays that graze a border within rounding: Embree's

@@ -67,11 +67,12 @@ class CoverageGpu : public testing::TestWithParam<std::string> {
     CoverageResult result = coverage(scene, o).get();
     // The report's plan is the first shard's, so it speaks of the master where the master has lanes.
     const DeviceReport& master = result.dispatch.devices.front();
-    if (master.lanes > 0)
+    if (master.lanes > 0) {
       EXPECT_LE(master.peak_bytes,
                 result.dispatch.fixed_bytes +
                     static_cast<std::uint64_t>(result.dispatch.chunk_rows) * result.dispatch.row_bytes)
           << devices;
+    }
     return result;
   }
 
