@@ -14,7 +14,6 @@ namespace shardwise {
 
 namespace {
 
-constexpr double speed = 299792458.0;
 /// What the alignment of packed arrays may cost: two sets of six row arrays, five tables, five staged arrays.
 constexpr std::uint64_t packing_bytes = (2 * 6 + 5 + 5) * PackedMemory::alignment;
 
@@ -32,8 +31,22 @@ void check_common(const CoverageRequest& r) {
           r.lane_count);
 }
 
-Vec3f unit_float(Vec3d v) {
-  return make_polarization(v);
+/// What both public calls ask for under the same names, checked.
+template <class Options>
+void take_common(const Options& options, CoverageRequest& r) {
+  r.grid = options.grid;
+  r.frequency_hz = options.frequency_hz;
+  r.bounces = options.bounces;
+  r.line_of_sight = options.line_of_sight;
+  r.field = options.field;
+  r.slab_walls = options.slab_walls;
+  r.accumulation = options.accumulation;
+  r.lane_offset = options.lane_offset;
+  r.lane_count = options.lane_count;
+  r.split = options.split;
+  r.progress = options.progress;
+  r.cancel = options.cancel;
+  check_common(r);
 }
 
 }  // namespace
@@ -46,20 +59,8 @@ std::int64_t coverage_lanes(const CoverageOptions& options) {
 CoverageRequest request_of(const CoverageOptions& options) {
   CoverageRequest r;
   r.operation = "coverage";
-  r.grid = options.grid;
-  r.frequency_hz = options.frequency_hz;
-  r.bounces = options.bounces;
   r.passes = options.passes;
-  r.line_of_sight = options.line_of_sight;
-  r.field = options.field;
-  r.slab_walls = options.slab_walls;
-  r.accumulation = options.accumulation;
-  r.lane_offset = options.lane_offset;
-  r.lane_count = options.lane_count;
-  r.split = options.split;
-  r.progress = options.progress;
-  r.cancel = options.cancel;
-  check_common(r);
+  take_common(options, r);
 
   require(!options.transmitters.empty(), r, "no transmitter; give at least one");
   require(options.passes >= 1 && options.passes <= 4096, r, "passes must be 1 to 4096 (got {})",
@@ -80,7 +81,7 @@ CoverageRequest request_of(const CoverageOptions& options) {
     r.largest_gain = i == 0 ? tx.gain : std::max(r.largest_gain, tx.gain);
     r.transmitters.push_back(launch_transmitter(tx.position, tx.gain));
   }
-  r.polarization = unit_float(options.polarization);
+  r.polarization = make_polarization(options.polarization);
   r.rays_per_pass = rays_per_pass(options.samples, options.passes);
   r.total_lanes = coverage_lanes(options);
   r.rotations = launch_rotations(options.seed, options.passes, options.transmitters.size());
@@ -92,19 +93,7 @@ CoverageRequest request_of(const CoverageOptions& options) {
 CoverageRequest request_of(const RayRows& rows, const AccumulateOptions& options) {
   CoverageRequest r;
   r.operation = "accumulate_reflections";
-  r.grid = options.grid;
-  r.frequency_hz = options.frequency_hz;
-  r.bounces = options.bounces;
-  r.line_of_sight = options.line_of_sight;
-  r.field = options.field;
-  r.slab_walls = options.slab_walls;
-  r.accumulation = options.accumulation;
-  r.lane_offset = options.lane_offset;
-  r.lane_count = options.lane_count;
-  r.split = options.split;
-  r.progress = options.progress;
-  r.cancel = options.cancel;
-  check_common(r);
+  take_common(options, r);
 
   const std::size_t n = rows.origins.size();
   const auto rows_or = [&](std::size_t size, std::size_t other, const char* name, const char* shape) {
@@ -179,7 +168,7 @@ CoveragePlan plan_coverage(const Scene& scene, CoverageRequest request) {
   const double span0 = g.max0 - g.min0, span1 = g.max1 - g.min1;
   plan.diagonal = geometry.diagonal > 0 ? geometry.diagonal : std::sqrt(span0 * span0 + span1 * span1);
 
-  const double wavelength = speed / r.frequency_hz;
+  const double wavelength = speed_of_light / r.frequency_hz;
   const double per_length = wavelength / (4 * std::numbers::pi),
                density = r.solid_angle_per_ray / g.cell_area();
   const bool exact = r.accumulation == Accumulation::exact;

@@ -45,4 +45,15 @@ int exit_code(ErrorClass error_class) noexcept {
   }
 }
 
+std::string error_text(const std::exception_ptr& error) {
+  if (!error) return {};
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& known) {
+    return known.what();
+  } catch (...) {
+    return "unknown error";
+  }
+}
+
 }  // namespace shardwise

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <exception>
 #include <stdexcept>
 #include <string>
 
@@ -47,6 +48,9 @@ class DependencyError final : public Error {
  public:
   explicit DependencyError(const std::string& message) : Error(ErrorClass::device, message) {}
 };
+
+/// The text of a stored exception; empty for none.
+std::string error_text(const std::exception_ptr& error);
 
 [[noreturn]] inline void throw_usage(const std::string& message) {
   throw Error(ErrorClass::usage, message);

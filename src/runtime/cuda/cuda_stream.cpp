@@ -267,14 +267,7 @@ void CudaStream::synchronize() {
 }
 
 std::string CudaStream::error() {
-  if (!error_) return {};
-  try {
-    std::rethrow_exception(error_);
-  } catch (const std::exception& error) {
-    return error.what();
-  } catch (...) {
-    return "unknown error";
-  }
+  return error_text(error_);
 }
 
 }  // namespace shardwise

@@ -29,6 +29,11 @@ void* HostDevice::raw_allocate(Stream&, std::uint64_t bytes) {
 
 void HostDevice::raw_release(Stream& stream, void* pointer, ResourceId resource, std::uint64_t bytes,
                              std::function<void()> done) {
+  stream.enqueue(release_operation(pointer, allocator_.release, resource, bytes, std::move(done)));
+}
+
+Operation release_operation(void* pointer, void (*release)(void*) noexcept, ResourceId resource,
+                            std::uint64_t bytes, std::function<void()> done) {
   Operation operation;
   operation.name = "release";
   operation.kind = OperationKind::release;
@@ -37,11 +42,11 @@ void HostDevice::raw_release(Stream& stream, void* pointer, ResourceId resource,
   access.length = bytes;
   access.mode = AccessMode::write;
   operation.accesses = {access};
-  operation.body = [pointer, release = allocator_.release, done = std::move(done)](LaunchContext&) {
+  operation.body = [pointer, release, done = std::move(done)](LaunchContext&) {
     release(pointer);
     done();
   };
-  stream.enqueue(std::move(operation));
+  return operation;
 }
 
 void* allocate_host_bytes(std::uint64_t bytes) noexcept {

@@ -37,6 +37,10 @@ class HostDevice : public Device {
   HostAllocator allocator_;
 };
 
+/// Gives memory back with `release` where its stream comes to it, then calls `done`.
+Operation release_operation(void* pointer, void (*release)(void*) noexcept, ResourceId resource,
+                            std::uint64_t bytes, std::function<void()> done);
+
 /// What a real machine's first device would be called.
 std::string host_model_name();
 

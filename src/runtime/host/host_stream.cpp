@@ -109,14 +109,7 @@ void HostStream::synchronize() {
 
 std::string HostStream::error() {
   std::lock_guard lock(mutex_);
-  if (!error_) return {};
-  try {
-    std::rethrow_exception(error_);
-  } catch (const std::exception& error) {
-    return error.what();
-  } catch (...) {
-    return "unknown error";
-  }
+  return error_text(error_);
 }
 
 void HostStream::fail(std::exception_ptr error) {

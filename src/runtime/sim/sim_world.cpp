@@ -71,19 +71,7 @@ void* SimDevice::raw_allocate(Stream&, std::uint64_t bytes) {
 
 void SimDevice::raw_release(Stream& stream, void* pointer, ResourceId resource, std::uint64_t bytes,
                             std::function<void()> done) {
-  Operation operation;
-  operation.name = "release";
-  operation.kind = OperationKind::release;
-  Access access;
-  access.resource = resource;
-  access.length = bytes;
-  access.mode = AccessMode::write;
-  operation.accesses = {access};
-  operation.body = [pointer, done = std::move(done)](LaunchContext&) {
-    release_host_bytes(pointer);
-    done();
-  };
-  stream.enqueue(std::move(operation));
+  stream.enqueue(release_operation(pointer, release_host_bytes, resource, bytes, std::move(done)));
 }
 
 void SimDevice::note_allocation(Stream& stream, ResourceId resource, std::uint64_t bytes,
@@ -161,14 +149,7 @@ void SimStream::synchronize() {
 }
 
 std::string SimStream::error() {
-  if (!error_) return {};
-  try {
-    std::rethrow_exception(error_);
-  } catch (const std::exception& error) {
-    return error.what();
-  } catch (...) {
-    return "unknown error";
-  }
+  return error_text(error_);
 }
 
 bool SimStream::is_ready() const {
