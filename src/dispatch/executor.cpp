@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <limits>
 #include <mutex>
 #include <optional>
@@ -27,27 +28,28 @@ struct Run::Failures {
   std::vector<Failure> list;
 };
 
-/// One run while it is enqueued. Streams are numbered device * roles + role, the callers' come after them. A
-/// stream's clock says which point of every stream it is known to be behind: how many of that stream's
-/// operations (a caller's entry counts as 1). Clocks are exact for what this run enqueues, so an edge is made
-/// exactly where nothing implies it.
-struct Executor::Enqueuing {
-  Enqueuing(Executor& owner, std::vector<GraphNode>& graph_nodes, const ExecutionContext& caller_context)
+/// Streams are numbered device * roles + role, the callers' come after them. A stream's clock says which
+/// point of every stream it is known to be behind: how many of that stream's operations (a caller's entry
+/// counts as 1). Clocks are exact for what this session enqueues, so an edge is made exactly where nothing
+/// implies it.
+struct Session::State {
+  State(Executor& owner, const ExecutionContext& caller_context)
       : executor(owner),
-        nodes(graph_nodes),
         caller(caller_context),
         devices(owner.devices_.size()),
         own_streams(devices * stream_roles),
         clocks(static_cast<std::size_t>(own_streams + devices),
                Clock(static_cast<std::size_t>(own_streams + devices), 0)),
         entries(static_cast<std::size_t>(devices)),
-        points(nodes.size()) {}
+        failures(std::make_shared<Run::Failures>()) {}
 
-  /// An operation that others wait for.
+  /// An operation that was enqueued.
   struct Point {
-    Event event;
-    Clock clock;
-    int count = 0;
+    int stream = 0;
+    int count = 0;  ///< of its stream's operations up to it
+    Clock clock;    ///< of its stream, where `event` was recorded
+    Event event;    ///< where others wait for it
+    Event begin, end;
     bool needed = false;
     std::string text;
   };
@@ -85,73 +87,94 @@ struct Executor::Enqueuing {
     return device == 0 ? std::vector<int>{0} : std::vector<int>{device, 0};
   }
 
-  void record_entries() {
-    for (const GraphNode& node : nodes)
-      for (const int device : callers_of(stream_of(node))) {
-        Event& entry = entries[static_cast<std::size_t>(device)];
-        if (entry.state()) continue;
-        clock(own_streams + device, own_streams + device) = 1;
-        entry = stream(own_streams + device).record();
-      }
+  /// A point that an event stands behind, at the earliest the operation itself.
+  const Point& recorded(int node) {
+    Point& point = points[static_cast<std::size_t>(node)];
+    if (!point.event.state()) {
+      // Not foreseen when it was enqueued: what came behind it on its stream is waited for too.
+      point.event = stream(point.stream).record();
+      point.count = clock(point.stream, point.stream);
+      point.clock = clock(point.stream);
+    }
+    return point;
   }
 
-  void enqueue_all(const std::shared_ptr<Run::Failures>& failures);
+  void record_entries(const std::vector<GraphNode>& nodes, std::size_t first);
+  void enqueue(std::vector<GraphNode>& nodes);
+  void enqueue_node(GraphNode& node, int index);
   void leave(Run& run);
 
   Executor& executor;
-  std::vector<GraphNode>& nodes;
-  const ExecutionContext& caller;
+  ExecutionContext caller;
   int devices, own_streams;
   std::vector<Clock> clocks;
   std::vector<Event> entries;
-  std::vector<Point> points;  ///< one a node
+  std::deque<Point> points;  ///< one a node
+  std::shared_ptr<Run::Failures> failures;
+  std::exception_ptr launch_exception;
+  bool finished = false;
 };
 
-void Executor::Enqueuing::enqueue_all(const std::shared_ptr<Run::Failures>& failures) {
-  for (const GraphNode& node : nodes)
-    for (const int other : node.after)
-      if (stream_of(nodes[static_cast<std::size_t>(other)]) != stream_of(node))
+void Session::State::record_entries(const std::vector<GraphNode>& nodes, std::size_t first) {
+  for (std::size_t i = first; i < nodes.size(); ++i)
+    for (const int device : callers_of(stream_of(nodes[i]))) {
+      Event& entry = entries[static_cast<std::size_t>(device)];
+      if (entry.state()) continue;
+      clock(own_streams + device, own_streams + device) = 1;
+      entry = stream(own_streams + device).record();
+    }
+}
+
+void Session::State::enqueue(std::vector<GraphNode>& nodes) {
+  const std::size_t first = points.size();
+  record_entries(nodes, first);
+  points.resize(nodes.size());
+  for (std::size_t i = first; i < nodes.size(); ++i)
+    for (const int other : nodes[i].after)
+      if (stream_of(nodes[static_cast<std::size_t>(other)]) != stream_of(nodes[i]))
         points[static_cast<std::size_t>(other)].needed = true;
+  for (std::size_t i = first; i < nodes.size(); ++i) enqueue_node(nodes[i], static_cast<int>(i));
+}
 
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    GraphNode& node = nodes[i];
-    Point& point = points[i];
-    const int s = stream_of(node);
-    point.text = fmt::format("{} on {}", node.operation.name, label(s));
-    // The latest dependency first: it may imply the others, and never the other way round.
-    for (auto other = node.after.rbegin(); other != node.after.rend(); ++other) {
-      const Point& before = points[static_cast<std::size_t>(*other)];
-      const int from = stream_of(nodes[static_cast<std::size_t>(*other)]);
-      if (from != s) edge(s, from, before.count, before.clock, before.event, before.text, point.text);
+void Session::State::enqueue_node(GraphNode& node, int index) {
+  Point& point = points[static_cast<std::size_t>(index)];
+  const int s = point.stream = stream_of(node);
+  point.text = fmt::format("{} on {}", node.operation.name, label(s));
+  // The latest dependency first: it may imply the others, and never the other way round.
+  for (auto other = node.after.rbegin(); other != node.after.rend(); ++other) {
+    if (points[static_cast<std::size_t>(*other)].stream == s) continue;
+    const Point& before = recorded(*other);
+    edge(s, before.stream, before.count, before.clock, before.event, before.text, point.text);
+  }
+  if (clock(s, s) == 0)
+    for (const int device : callers_of(s)) {
+      const int from = own_streams + device;
+      edge(s, from, 1, clock(from), entries[static_cast<std::size_t>(device)], caller_label(device),
+           label(s) + " entry");
     }
-    if (clock(s, s) == 0)
-      for (const int device : callers_of(s)) {
-        const int from = own_streams + device;
-        edge(s, from, 1, clock(from), entries[static_cast<std::size_t>(device)], caller_label(device),
-             label(s) + " entry");
-      }
 
-    Operation operation = std::move(node.operation);
-    operation.body = [failures, device = node.device, index = static_cast<int>(i),
-                      body = std::move(operation.body)](LaunchContext& context) {
-      try {
-        body(context);
-      } catch (...) {
-        std::lock_guard lock(failures->mutex);
-        failures->list.push_back({device, index, std::current_exception()});
-        throw;
-      }
-    };
-    stream(s).enqueue(std::move(operation));
-    point.count = ++clock(s, s);
-    if (point.needed) {
-      point.event = stream(s).record();
-      point.clock = clock(s);
+  Operation operation = std::move(node.operation);
+  operation.body = [failures = failures, device = node.device, index,
+                    body = std::move(operation.body)](LaunchContext& context) {
+    try {
+      body(context);
+    } catch (...) {
+      std::lock_guard lock(failures->mutex);
+      failures->list.push_back({device, index, std::current_exception()});
+      throw;
     }
+  };
+  if (node.timed) point.begin = stream(s).record_timed();
+  stream(s).enqueue(std::move(operation));
+  if (node.timed) point.end = stream(s).record_timed();
+  point.count = ++clock(s, s);
+  if (point.needed) {
+    point.event = stream(s).record();
+    point.clock = clock(s);
   }
 }
 
-void Executor::Enqueuing::leave(Run& run) {
+void Session::State::leave(Run& run) {
   std::vector<int> used;
   std::vector<Event> exits;
   const auto guarded = [&run](const auto& function) {
@@ -195,6 +218,58 @@ void Executor::Enqueuing::leave(Run& run) {
   }
 }
 
+Session::Session(Executor& executor, const ExecutionContext& caller) {
+  if (static_cast<int>(caller.streams.size()) != executor.devices().size())
+    throw_usage(fmt::format("execution context: {} streams for {} devices; give one a device",
+                            caller.streams.size(), executor.devices().size()));
+  executor.edges_.clear();
+  executor.implied_edges_ = 0;
+  state_ = std::make_unique<State>(executor, caller);
+}
+
+Session::~Session() {
+  if (!state_->finished) {
+    try {
+      finish().wait();
+    } catch (...) {  // the exception that passes says more
+    }
+  }
+}
+
+void Session::enqueue(Graph& graph) {
+  if (state_->launch_exception) return;  // finish() hands it over
+  try {
+    state_->enqueue(graph.nodes());
+  } catch (...) {
+    state_->launch_exception = std::current_exception();
+  }
+}
+
+Event Session::event(int node) {
+  if (state_->launch_exception) return {};
+  return state_->recorded(node).event;
+}
+
+std::pair<Event, Event> Session::times(int node) const {
+  if (static_cast<std::size_t>(node) >= state_->points.size()) return {};
+  const State::Point& point = state_->points[static_cast<std::size_t>(node)];
+  return {point.begin, point.end};
+}
+
+Run Session::finish() {
+  state_->finished = true;
+  Run run;
+  run.failures_ = state_->failures;
+  for (int d = 0; d < state_->devices; ++d) {
+    Stream* stream = &*state_->caller.streams[static_cast<std::size_t>(d)];
+    for (const auto& own : state_->executor.caller_streams_)
+      if (own.get() == stream) run.caller_streams_.push_back({d, stream});
+  }
+  run.launch_exception_ = state_->launch_exception;
+  state_->leave(run);
+  return run;
+}
+
 Executor::Executor(DeviceSet devices) : devices_(std::move(devices)) {
   for (int d = 0; d < devices_.size(); ++d) {
     auto& streams = streams_.emplace_back();
@@ -213,9 +288,6 @@ Stream& Executor::stream(int device, StreamRole role) {
 }
 
 Run Executor::run(Graph graph, const ExecutionContext& caller) {
-  if (static_cast<int>(caller.streams.size()) != devices_.size())
-    throw_usage(fmt::format("execution context: {} streams for {} devices; give one a device",
-                            caller.streams.size(), devices_.size()));
   for (const GraphNode& node : graph.nodes())
     if (node.device < 0 || node.device >= devices_.size() || !node.operation.body)
       throw Error(ErrorClass::internal,
@@ -223,25 +295,9 @@ Run Executor::run(Graph graph, const ExecutionContext& caller) {
                               node.operation.body
                                   ? fmt::format("is for device {} of {}", node.device, devices_.size())
                                   : "has no body"));
-  edges_.clear();
-  implied_edges_ = 0;
-  Enqueuing enqueuing(*this, graph.nodes(), caller);
-  enqueuing.record_entries();
-
-  Run run;
-  run.failures_ = std::make_shared<Run::Failures>();
-  for (int d = 0; d < devices_.size(); ++d) {
-    Stream* stream = &*caller.streams[static_cast<std::size_t>(d)];
-    for (const auto& own : caller_streams_)
-      if (own.get() == stream) run.caller_streams_.push_back({d, stream});
-  }
-  try {
-    enqueuing.enqueue_all(run.failures_);
-  } catch (...) {
-    run.launch_exception_ = std::current_exception();
-  }
-  enqueuing.leave(run);
-  return run;
+  Session session(*this, caller);
+  session.enqueue(graph);
+  return session.finish();
 }
 
 namespace {

@@ -8,6 +8,20 @@
 
 namespace shardwise {
 
+namespace {
+
+void copy_now([[maybe_unused]] LaunchContext& context, const CopyPiece& piece) {
+  if (piece.bytes == 0) return;
+#if SHARDWISE_WITH_CUDA
+  if (context.native_stream()) return cuda_copy(context, piece.target, piece.source, piece.bytes);
+  if (is_gpu_memory(piece.target) || is_gpu_memory(piece.source))
+    return cuda_copy_and_wait(piece.target, piece.source, piece.bytes);
+#endif
+  std::memcpy(piece.target, piece.source, piece.bytes);
+}
+
+}  // namespace
+
 Operation copy_operation(std::string name, void* target, const void* source, std::uint64_t bytes,
                          AccessList accesses) {
   Operation operation;
@@ -15,13 +29,20 @@ Operation copy_operation(std::string name, void* target, const void* source, std
   operation.kind = OperationKind::copy;
   operation.accesses = accesses;
   operation.bytes = bytes;
-  operation.body = [target, source, bytes]([[maybe_unused]] LaunchContext& context) {
-    if (bytes == 0) return;
-#if SHARDWISE_WITH_CUDA
-    if (context.native_stream()) return cuda_copy(context, target, source, bytes);
-    if (is_gpu_memory(target) || is_gpu_memory(source)) return cuda_copy_and_wait(target, source, bytes);
-#endif
-    std::memcpy(target, source, bytes);
+  operation.body = [piece = CopyPiece{target, source, bytes}](LaunchContext& context) {
+    copy_now(context, piece);
+  };
+  return operation;
+}
+
+Operation copy_operation(std::string name, std::vector<CopyPiece> pieces, AccessList accesses) {
+  Operation operation;
+  operation.name = std::move(name);
+  operation.kind = OperationKind::copy;
+  operation.accesses = accesses;
+  for (const CopyPiece& piece : pieces) operation.bytes += piece.bytes;
+  operation.body = [pieces = std::move(pieces)](LaunchContext& context) {
+    for (const CopyPiece& piece : pieces) copy_now(context, piece);
   };
   return operation;
 }

@@ -53,6 +53,7 @@ class Run {
 
  private:
   friend class Executor;
+  friend class Session;
   /// What went wrong inside operations, written by whichever thread runs them.
   struct Failures;
   struct OnDevice {
@@ -65,6 +66,33 @@ class Run {
   std::shared_ptr<Failures> failures_;
   std::exception_ptr launch_exception_;
   bool exit_edge_lost_ = false;
+};
+
+class Executor;
+
+/// A graph that is enqueued piece by piece, while earlier pieces run: for calls that hand results out between
+/// them. Entry edges are made as streams come into use, exit edges by finish(), or by the destructor where an
+/// exception passes.
+class Session {
+ public:
+  Session(Executor& executor, const ExecutionContext& caller);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  /// Enqueues the nodes that were added to the graph since the last time (always of the same graph).
+  void enqueue(Graph& graph);
+  /// Signalled when the node, which was enqueued, is done.
+  Event event(int node);
+  /// The times that a node with GraphNode::timed ran between; empty events for others.
+  std::pair<Event, Event> times(int node) const;
+  /// Ends the session. To be called once.
+  Run finish();
+
+ private:
+  friend class Executor;
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 class Executor {
@@ -90,7 +118,7 @@ class Executor {
   void drop_edge(int index) { dropped_edge_ = index; }
 
  private:
-  struct Enqueuing;
+  friend class Session;
   DeviceSet devices_;
   std::vector<std::array<std::unique_ptr<Stream>, stream_roles>> streams_;
   std::vector<std::unique_ptr<Stream>> caller_streams_;

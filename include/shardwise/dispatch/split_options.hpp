@@ -17,8 +17,10 @@ struct SplitOptions {
 /// What one device did in a call.
 struct DeviceReport {
   std::string name;
-  std::string kind;  ///< host, cuda, sim
-  std::int64_t lanes = 0;
+  std::string kind;               ///< host, cuda, sim
+  std::int64_t lanes = 0;         ///< lanes or rows
+  double predicted_s = 0;         ///< of its launches, from what was learned; 0: nothing known yet. Rows only
+  double compute_s = 0;           ///< of its launches, measured on the device. Rows only
   double busy_s = 0, idle_s = 0;  ///< seconds with a launch running, and with nothing; virtual on sim
   std::uint64_t bytes_in = 0, bytes_out = 0;  ///< copied to it and from it
   std::uint64_t peak_bytes = 0;               ///< above the built scene, during the call
@@ -28,7 +30,8 @@ struct DeviceReport {
 /// How a call was split and why. `source` to `chunk_rows` are the first working device's ChunkPlan;
 /// `chunk_count` counts the launches of all devices; `measured_row_bytes` is filled after the run.
 struct DispatchReport {
-  std::string mode;  ///< master (one device does all), sharded, or chunked (a chunk size or budget was given)
+  std::string
+      mode;  ///< master, pipelined, direct, sharded, chunked (rows.hpp); lanes know the 1st and the last 2
   std::string reason;           ///< of the mode, a sentence
   std::vector<double> weights;  ///< as they were used, one per device
   std::string source;           ///< of the chunk size: explicit, budget, cap, shard
@@ -36,6 +39,8 @@ struct DispatchReport {
   int resident_chunks = 1;
   std::int64_t chunk_rows = 0, chunk_count = 0;
   double measured_row_bytes = 0;
+  double predicted_s = 0;  ///< of the call, from what was learned; 0: nothing known yet. Rows only
+  double measured_s = 0;   ///< from the callers' streams into the call until out of it. Rows only
   std::vector<DeviceReport> devices;
 };
 

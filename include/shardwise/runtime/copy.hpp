@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "shardwise/runtime/buffer.hpp"
 
 namespace shardwise {
@@ -9,6 +11,16 @@ namespace shardwise {
 /// the caller.
 Operation copy_operation(std::string name, void* target, const void* source, std::uint64_t bytes,
                          AccessList accesses);
+
+/// One range of a grouped copy.
+struct CopyPiece {
+  void* target = nullptr;
+  const void* source = nullptr;
+  std::uint64_t bytes = 0;
+};
+
+/// Several copies as one operation.
+Operation copy_operation(std::string name, std::vector<CopyPiece> pieces, AccessList accesses);
 
 /// Copies all of `source` into `target`, which has at least its size (else an internal Error).
 template <class T>

@@ -1,3 +1,4 @@
+#include <cuda.h>
 #include <cuda_runtime.h>
 
 #include <atomic>
@@ -22,6 +23,31 @@ int gpu_of(const void* pointer) {
     return -1;
   }
   return attributes.type == cudaMemoryTypeDevice ? attributes.device : -1;
+}
+
+/// The pool that GPU memory came from, null for cudaMalloc; false where the driver cannot say. The driver's
+/// entry point is asked for at run time, so that nothing links against the driver.
+bool cuda_pointer_pool(const void* pointer, CUmemoryPool& pool) {
+  using Query = CUresult (*)(void*, CUpointer_attribute, CUdeviceptr);
+  static const auto query = [] {
+    void* found = nullptr;
+    cudaDriverEntryPointQueryResult status{};
+#if CUDART_VERSION >= 12050
+    const cudaError_t code =
+        cudaGetDriverEntryPointByVersion("cuPointerGetAttribute", &found, 12000, cudaEnableDefault, &status);
+#else
+    const cudaError_t code =
+        cudaGetDriverEntryPoint("cuPointerGetAttribute", &found, cudaEnableDefault, &status);
+#endif
+    if (code != cudaSuccess || status != cudaDriverEntryPointSuccess) {
+      cudaGetLastError();
+      found = nullptr;
+    }
+    return reinterpret_cast<Query>(found);
+  }();
+  if (!query) return false;
+  return query(&pool, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, reinterpret_cast<CUdeviceptr>(pointer)) ==
+         CUDA_SUCCESS;
 }
 
 /// Pinned memory for one copy.
@@ -57,6 +83,19 @@ void cuda_copy_and_wait(void* target, const void* source, std::uint64_t bytes) {
 
 bool is_gpu_memory(const void* pointer) {
   return gpu_opened && gpu_of(pointer) >= 0;
+}
+
+int gpu_of_memory(const void* pointer) {
+  return gpu_opened ? gpu_of(pointer) : -1;
+}
+
+bool is_open_gpu_memory(const void* pointer) {
+  CUmemoryPool owner = nullptr;
+  if (!cuda_pointer_pool(pointer, owner)) return false;
+  if (owner == nullptr) return true;
+  cudaMemPool_t ours{};
+  SW_CUDA(cudaDeviceGetDefaultMemPool(&ours, gpu_of(pointer)));
+  return owner == ours;
 }
 
 void note_gpu_opened() noexcept {

@@ -1,0 +1,49 @@
+#include "dispatch/learned_costs.hpp"
+
+#include <algorithm>
+
+namespace shardwise {
+
+namespace {
+
+/// The first figure as it is, later ones smoothed: one disturbed call must not turn the split around.
+void smooth(double& value, double sample) {
+  value = value > 0 ? 0.5 * (value + sample) : sample;
+}
+
+}  // namespace
+
+const LearnedCost* LearnedCosts::find(const std::string& key) const {
+  const auto found = costs_.find(key);
+  return found == costs_.end() ? nullptr : &found->second;
+}
+
+void LearnedCosts::learn(const std::string& key, DispatchMode mode, const std::vector<DeviceSample>& devices,
+                         double total_s) {
+  LearnedCost& cost = costs_[key];
+  cost.devices.resize(devices.size());
+  double slowest = 0;
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    const DeviceSample& sample = devices[d];
+    if (sample.rows == 0) continue;
+    const auto rows = static_cast<double>(sample.rows);
+    slowest = std::max({slowest, sample.compute_s, sample.in_s, sample.out_s});
+    DeviceRowCost& row = cost.devices[d];
+    if (sample.compute_s > 0) {
+      smooth(sample.direct ? row.direct_s : row.compute_s, sample.compute_s / rows);
+      // Until it is measured apart, a launch that moves its rows is the best guess for one that does not.
+      if (sample.direct && row.compute_s == 0) row.compute_s = row.direct_s;
+    }
+    if (sample.in_s > 0) smooth(row.in_s, sample.in_s / rows);
+    if (sample.out_s > 0) smooth(row.out_s, sample.out_s / rows);
+  }
+  // The least so far: whatever else a call was held up by is not the mode's doing.
+  if (total_s > 0) {
+    double& fixed = cost.fixed_s[static_cast<std::size_t>(mode)];
+    const double sample = std::max(0.0, total_s - slowest);
+    fixed = fixed < 0 ? sample : std::min(fixed, sample);
+  }
+  ++cost.calls;
+}
+
+}  // namespace shardwise

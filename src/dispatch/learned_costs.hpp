@@ -1,0 +1,44 @@
+#pragma once
+// What calls on rows have cost so far, by operation and by where rows come from and go to.
+
+#include <array>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "shardwise/dispatch/rows.hpp"
+#include "shardwise/shard/cost_model.hpp"
+
+namespace shardwise {
+
+/// What one device did in one call, as measured on it.
+struct DeviceSample {
+  std::int64_t rows = 0;
+  double compute_s = 0;
+  bool direct = false;  ///< its launches moved the rows themselves
+  double in_s = 0, out_s = 0;
+};
+
+/// The costs of one operation with one kind of source and sink.
+struct LearnedCost {
+  std::vector<DeviceRowCost> devices;  ///< one a device of the set
+  /// Seconds of a call above its slowest device, by mode; negative: not known.
+  std::array<double, 6> fixed_s{-1, -1, -1, -1, -1, -1};
+  int calls = 0;
+};
+
+class LearnedCosts {
+ public:
+  /// Null where nothing was learned yet.
+  const LearnedCost* find(const std::string& key) const;
+  /// Takes in a call. `total_s` is its whole time; 0: not measured.
+  void learn(const std::string& key, DispatchMode mode, const std::vector<DeviceSample>& devices,
+             double total_s);
+  /// Forgets everything: the scene has changed beyond recognition.
+  void clear() { costs_.clear(); }
+
+ private:
+  std::map<std::string, LearnedCost> costs_;
+};
+
+}  // namespace shardwise

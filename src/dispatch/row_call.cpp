@@ -1,0 +1,532 @@
+#include "dispatch/row_call.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "dispatch/row_memory.hpp"
+#include "runtime/pinned_memory.hpp"
+#include "shardwise/runtime/copy.hpp"
+#include "shardwise/runtime/error.hpp"
+
+namespace shardwise {
+
+namespace {
+
+template <class T>
+T* at_row(T* base, std::int64_t row, std::uint32_t row_bytes) {
+  using Byte = std::conditional_t<std::is_const_v<T>, const std::byte, std::byte>;
+  return static_cast<Byte*>(base) + static_cast<std::uint64_t>(row) * row_bytes;
+}
+
+}  // namespace
+
+RowCall::RowCall(Executor& executor, LearnedCosts& learned, RowOperation operation, RowSource source,
+                 RowSink sink, const RowOptions& options, RowPlan plan)
+    : executor_(executor),
+      learned_(learned),
+      operation_(std::move(operation)),
+      source_(std::move(source)),
+      sink_(std::move(sink)),
+      options_(options),
+      context_(options.context ? *options.context : executor.default_context()),
+      plan_(std::move(plan)),
+      key_(cost_key(operation_, source_, sink_)) {}
+
+// ---- memory
+
+void RowCall::allocate() {
+  const DeviceSet& devices = executor_.devices();
+  for (const RowShard& shard : plan_.shards) {
+    OnDevice& on = states_.emplace_back();
+    on.device = shard.device;
+    on.shard = shard;
+    devices[shard.device].memory(MemoryUse::work).reset_peak();
+  }
+  allocate_table();
+  for (OnDevice& on : states_) allocate_device(on);
+  if (sink_.kind == SinkKind::reduce) {
+    if (states_.front().device != 0)
+      master_partial_ = Memory(caller(0), sink_.reducer.partial_bytes, "reduced");
+    for (const OnDevice& on : states_)
+      incoming_.push_back(
+          on.device == 0 ? Memory() : Memory(caller(0), sink_.reducer.partial_bytes, "incoming partial"));
+  }
+  landing_ = allocate_pinned(devices, states_.size() * sizeof(RowCounters) + sink_.reducer.partial_bytes,
+                             operation_.name.c_str());
+  // A single device of a shared plan that never gets a chunk leaves its counters alone.
+  std::memset(landing_.get(), 0, states_.size() * sizeof(RowCounters));
+}
+
+void RowCall::allocate_table() {
+  if (sink_.kind == SinkKind::offload || sink_.kind == SinkKind::reduce) return;
+  table_ = make_row_table(operation_, plan_.rows, executor_);
+  const auto add_block = [&](int device, Window window) {
+    add_row_block(*table_, operation_, sink_, executor_.devices(), device, window,
+                  caller(std::max(device, 0)));
+  };
+  switch (sink_.kind) {
+    case SinkKind::to_master:
+      add_block(0, {0, plan_.rows});
+      break;
+    case SinkKind::to_host:
+      add_block(RowBlock::on_host, {0, plan_.rows});
+      break;
+    default:
+      for (const RowShard& shard : plan_.shards) add_block(shard.device, shard.window);
+  }
+  callers_output_ = next_resource_id();
+}
+
+void RowCall::fill_slot(OnDevice& on, Slot& slot) const {
+  const auto rows = static_cast<std::uint64_t>(on.shard.chunks.chunk_rows);
+  const bool keeps_in = on.shard.sends_in || source_.kind == SourceKind::generated;
+  const bool keeps_out =
+      on.shard.sends_out || sink_.kind == SinkKind::offload || sink_.kind == SinkKind::reduce;
+  for (const RowColumn& column : operation_.inputs)
+    slot.inputs.push_back(slot.memory.add<std::byte>(keeps_in ? rows * column.row_bytes : 0));
+  for (const RowColumn& column : operation_.outputs)
+    slot.outputs.push_back(slot.memory.add<std::byte>(keeps_out ? rows * column.row_bytes : 0));
+  slot.memory.allocate(caller(on.device), "chunk");
+}
+
+void RowCall::fill_hook_slot(OnDevice& on, HookSlot& slot) const {
+  const auto rows = static_cast<std::uint64_t>(on.shard.chunks.chunk_rows);
+  std::uint64_t size = 0;
+  std::vector<std::uint64_t> offsets;
+  for (const RowColumn& column : operation_.outputs) {
+    slot.outputs.push_back(slot.memory.add<std::byte>(rows * column.row_bytes));
+    offsets.push_back(size);
+    size += (rows * column.row_bytes + 255) / 256 * 256;
+  }
+  if (sink_.offload_host) {
+    slot.host = allocate_pinned(executor_.devices(), size, operation_.name.c_str());
+    slot.host_resource = next_resource_id();
+  } else {
+    slot.memory.allocate(caller(0), "offloaded chunk");
+  }
+  for (std::size_t c = 0; c < operation_.outputs.size(); ++c)
+    slot.columns.push_back(!keeps(operation_.outputs[c]) ? nullptr
+                           : sink_.offload_host ? static_cast<std::byte*>(slot.host.get()) + offsets[c]
+                                                : slot.memory.data(slot.outputs[c]));
+}
+
+void RowCall::allocate_device(OnDevice& on) {
+  Stream& stream = caller(on.device);
+  on.counters = Buffer<RowCounters>(stream, 1, "row counters");
+  if (sink_.kind == SinkKind::reduce) on.partial = Memory(stream, sink_.reducer.partial_bytes, "partial");
+  if (source_.kind == SourceKind::resident)
+    for (const RowBlock& block : source_.table->blocks)
+      if (block.window == on.shard.window && block.device == on.device) on.resident_in = &block;
+  if (table_ && sink_.kind == SinkKind::resident)
+    for (RowBlock& block : table_->blocks)
+      if (block.window == on.shard.window && block.device == on.device) on.resident_out = &block;
+  const bool needs_slots = on.shard.sends_in || on.shard.sends_out || source_.kind == SourceKind::generated ||
+                           sink_.kind == SinkKind::offload || sink_.kind == SinkKind::reduce;
+  const int count = std::max(1, plan_.shared ? 3 : on.shard.chunks.resident_chunks);
+  for (int s = 0; needs_slots && s < count; ++s) {
+    fill_slot(on, on.slots.emplace_back());
+    if (sink_.kind == SinkKind::offload && on.shard.sends_out)
+      fill_hook_slot(on, on.hook_slots.emplace_back());
+  }
+}
+
+// ---- one chunk
+
+Access RowCall::table_access(const RowBlock& block, Window window) const {
+  Access access;
+  access.mode = AccessMode::write;
+  // In rows, not bytes: one range covers all columns.
+  access.begin = static_cast<std::uint64_t>(window.begin - block.window.begin);
+  access.length = static_cast<std::uint64_t>(window.count);
+  access.resource =
+      block.memory.resource() != 0 && block.memory.bytes() > 0 ? block.memory.resource() : callers_output_;
+  return access;
+}
+
+void RowCall::begin(OnDevice& on) {
+  graph_.add(
+      on.device, StreamRole::compute,
+      zero_operation("clear row counters", on.counters.data(), on.counters.bytes(), {on.counters.writes()}));
+  if (on.partial.bytes() > 0)
+    graph_.add(on.device, StreamRole::compute,
+               zero_operation("clear partial", on.partial.data(), on.partial.bytes(),
+                              {on.partial.access(AccessMode::write)}));
+}
+
+std::optional<Window> RowCall::next_window(OnDevice& on) {
+  if (!plan_.shared) {
+    const std::int64_t left = on.shard.window.count - on.done;
+    if (left == 0) return std::nullopt;
+    const Window window{on.shard.window.begin + on.done, std::min(left, on.shard.chunks.chunk_rows)};
+    on.done += window.count;
+    return window;
+  }
+  const std::int64_t left = plan_.rows - next_row_;
+  if (left == 0) return std::nullopt;
+  // A slow device takes smaller pieces, and towards the end everybody does, so that all end together.
+  const double share = speed_[static_cast<std::size_t>(on.device)];
+  auto rows = static_cast<std::int64_t>(static_cast<double>(on.shard.chunks.chunk_rows) * share);
+  const auto even =
+      static_cast<std::int64_t>(static_cast<double>(left) * share / static_cast<double>(2 * states_.size())) +
+      1;
+  rows = std::clamp<std::int64_t>(std::min(rows, std::max(even, on.shard.chunks.chunk_rows / 8)), 1, left);
+  const Window window{next_row_, rows};
+  next_row_ += rows;
+  return window;
+}
+
+void RowCall::place_inputs(OnDevice& on, Slot* slot, Window window, RowLaunch& launch, AccessList& accesses) {
+  const std::size_t columns = operation_.inputs.size();
+  if (source_.kind == SourceKind::generated) {
+    RowLaunch made;
+    made.device = on.device;
+    made.first_row = window.begin;
+    made.count = window.count;
+    for (std::size_t c = 0; c < columns; ++c)
+      launch.inputs[c] = made.outputs[c] =
+          keeps(operation_.inputs[c]) ? slot->memory.data(slot->inputs[c]) : nullptr;
+    Operation generate;
+    generate.name = fmt::format("{} {}..{}", source_.generator.name, window.begin, window.end());
+    generate.items = window.count;
+    generate.accesses = {slot->memory.access(AccessMode::write)};
+    generate.body = [make = source_.generator.make, made](LaunchContext& context) { make(context, made); };
+    on.launches.push_back(graph_.add(on.device, StreamRole::compute, std::move(generate)));
+    graph_.nodes().back().timed = true;
+    return;
+  }
+  if (source_.kind == SourceKind::resident) {
+    const RowBlock& block = *on.resident_in;
+    for (std::size_t c = 0; c < columns; ++c)
+      if (keeps(operation_.inputs[c]))
+        launch.inputs[c] = at_row(block.columns[static_cast<std::size_t>(source_.table_columns[c])],
+                                  window.begin - block.window.begin, operation_.inputs[c].row_bytes);
+    Access reads = table_access(block, window);
+    reads.mode = AccessMode::read;
+    accesses.add(reads);
+    return;
+  }
+  std::vector<CopyPiece> pieces;
+  for (std::size_t c = 0; c < columns; ++c) {
+    if (!keeps(operation_.inputs[c])) continue;
+    const std::uint32_t bytes = operation_.inputs[c].row_bytes;
+    const void* from = at_row(source_.columns[c].data, window.begin, bytes);
+    if (!on.shard.sends_in) {
+      launch.inputs[c] = from;
+      continue;
+    }
+    void* to = slot->memory.data(slot->inputs[c]);
+    pieces.push_back({to, from, static_cast<std::uint64_t>(window.count) * bytes});
+    launch.inputs[c] = to;
+  }
+  if (pieces.empty()) return;
+  on.copies_in.push_back(
+      graph_.add(on.device, StreamRole::copy_in,
+                 copy_operation(fmt::format("send rows {}..{}", window.begin, window.end()),
+                                std::move(pieces), {slot->memory.access(AccessMode::write)})));
+  graph_.nodes().back().timed = true;
+}
+
+void RowCall::place_outputs(OnDevice& on, Slot* slot, Window window, RowLaunch& launch,
+                            AccessList& accesses) {
+  const bool in_slot =
+      on.shard.sends_out || sink_.kind == SinkKind::offload || sink_.kind == SinkKind::reduce;
+  const RowBlock* block = in_slot                            ? nullptr
+                          : sink_.kind == SinkKind::resident ? on.resident_out
+                                                             : &table_->blocks.front();
+  for (std::size_t c = 0; c < operation_.outputs.size(); ++c) {
+    if (!keeps(operation_.outputs[c])) continue;
+    launch.outputs[c] = in_slot ? static_cast<void*>(slot->memory.data(slot->outputs[c]))
+                                : at_row(block->columns[c], window.begin - block->window.begin,
+                                         operation_.outputs[c].row_bytes);
+  }
+  if (block) accesses.add(table_access(*block, window));
+}
+
+/// What happens to a chunk once it is computed; returns the node behind which it is where it belongs.
+int RowCall::deliver(OnDevice& on, Slot* slot, Window window, const RowLaunch& launch, int launched,
+                     RowChunk& chunk) {
+  if (sink_.kind == SinkKind::reduce) {
+    Operation fold;
+    fold.name = fmt::format("{} {}..{}", sink_.reducer.name, window.begin, window.end());
+    fold.items = window.count;
+    fold.accesses = {slot->memory.access(AccessMode::read), on.partial.access(AccessMode::write)};
+    fold.body = [fold_rows = sink_.reducer.fold, launch, partial = on.partial.data()](
+                    LaunchContext& context) { fold_rows(context, launch, partial); };
+    const int node = graph_.add(on.device, StreamRole::compute, std::move(fold));
+    graph_.nodes().back().timed = true;
+    on.launches.push_back(node);
+    return node;
+  }
+  chunk.first_row = window.begin;
+  chunk.count = window.count;
+  chunk.device = on.device;
+  if (!on.shard.sends_out) {
+    chunk.columns.assign(launch.outputs.begin(),
+                         launch.outputs.begin() + static_cast<std::ptrdiff_t>(operation_.outputs.size()));
+    return launched;
+  }
+  HookSlot* hook_slot = nullptr;
+  if (sink_.kind == SinkKind::offload) {
+    hook_slot = &on.hook_slots[static_cast<std::size_t>(slot - on.slots.data())];
+    chunk.columns = hook_slot->columns;
+  }
+  std::vector<CopyPiece> pieces;
+  for (std::size_t c = 0; c < operation_.outputs.size(); ++c) {
+    if (!keeps(operation_.outputs[c])) continue;
+    const std::uint32_t bytes = operation_.outputs[c].row_bytes;
+    void* to =
+        hook_slot ? hook_slot->columns[c] : at_row(table_->blocks.front().columns[c], window.begin, bytes);
+    pieces.push_back({to, launch.outputs[c], static_cast<std::uint64_t>(window.count) * bytes});
+  }
+  Access writes =
+      hook_slot ? hook_slot->memory.access(AccessMode::write) : table_access(table_->blocks.front(), window);
+  if (hook_slot && sink_.offload_host) {
+    writes = {};
+    writes.resource = hook_slot->host_resource;
+    writes.length = 1;
+    writes.mode = AccessMode::write;
+  }
+  const int node =
+      graph_.add(on.device, StreamRole::copy_out,
+                 copy_operation(fmt::format("gather rows {}..{}", window.begin, window.end()),
+                                std::move(pieces), {slot->memory.access(AccessMode::read), writes}));
+  graph_.nodes().back().timed = true;
+  on.copies_out.push_back(node);
+  return node;
+}
+
+RowCall::InFlight RowCall::add_chunk(OnDevice& on, Window window) {
+  Slot* slot = on.slots.empty() ? nullptr : &on.slots[static_cast<std::size_t>(on.chunks) % on.slots.size()];
+  ++on.chunks;
+  on.rows += window.count;
+  RowLaunch launch;
+  launch.device = on.device;
+  launch.first_row = window.begin;
+  launch.count = window.count;
+  launch.counters = on.counters.data();
+  AccessList accesses{operation_.reads(on.device), on.counters.accumulates()};
+  if (slot) accesses.add(slot->memory.access(AccessMode::write));
+  place_inputs(on, slot, window, launch, accesses);
+  place_outputs(on, slot, window, launch, accesses);
+
+  Operation compute;
+  compute.name = fmt::format("{} {}..{}", operation_.name, window.begin, window.end());
+  compute.items = window.count;
+  compute.accesses = accesses;
+  compute.body = [body = operation_.launch, launch](LaunchContext& context) { body(context, launch); };
+  const int launched = graph_.add(on.device, StreamRole::compute, std::move(compute));
+  graph_.nodes().back().timed = true;
+  on.launches.push_back(launched);
+  InFlight flight;
+  flight.node = deliver(on, slot, window, launch, launched, flight.chunk);
+  return flight;
+}
+
+// ---- the end of a call
+
+void RowCall::add_reduction() {
+  if (sink_.kind != SinkKind::reduce) return;
+  const std::uint64_t bytes = sink_.reducer.partial_bytes;
+  Memory& total = states_.front().device == 0 ? states_.front().partial : master_partial_;
+  if (states_.front().device != 0)
+    graph_.add(0, StreamRole::compute,
+               zero_operation("clear partial", total.data(), bytes, {total.access(AccessMode::write)}));
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    OnDevice& on = states_[i];
+    if (on.device == 0) continue;
+    Memory& incoming = incoming_[i];
+    graph_.add(on.device, StreamRole::copy_out,
+               copy_operation("send partial", incoming.data(), on.partial.data(), bytes,
+                              {incoming.access(AccessMode::write), on.partial.access(AccessMode::read)}));
+    Operation merge;
+    merge.name = "merge partial";
+    merge.accesses = {incoming.access(AccessMode::read), total.access(AccessMode::write)};
+    merge.body = [merge_rows = sink_.reducer.merge, into = total.data(),
+                  from = incoming.data()](LaunchContext& context) { merge_rows(context, into, from); };
+    graph_.add(0, StreamRole::compute, std::move(merge));
+  }
+  std::byte* host = static_cast<std::byte*>(landing_.get()) + states_.size() * sizeof(RowCounters);
+  graph_.add(0, StreamRole::compute,
+             copy_operation("reduced to host", host, total.data(), bytes, {total.access(AccessMode::read)}));
+}
+
+void RowCall::add_counters() {
+  auto* host = static_cast<RowCounters*>(landing_.get());
+  for (OnDevice& on : states_)
+    graph_.add(on.device, StreamRole::compute,
+               copy_operation("row counters to host", host++, on.counters.data(), sizeof(RowCounters),
+                              {on.counters.reads()}));
+}
+
+void RowCall::run_all() {
+  for (OnDevice& on : states_) begin(on);
+  // Round by round, so that no device waits for another's chunks to be enqueued; the master last, whose rows
+  // need no way.
+  for (bool more = true; more;) {
+    more = false;
+    for (std::size_t i = states_.size(); i-- > 0;) {
+      OnDevice& on = states_[i];
+      if (const std::optional<Window> window = next_window(on)) {
+        add_chunk(on, *window);
+        more = true;
+      }
+    }
+  }
+}
+
+void RowCall::run_stepwise() {
+  for (OnDevice& on : states_) begin(on);
+  std::vector<std::deque<InFlight>> flights(states_.size());
+  const auto feed = [&](std::size_t i) {
+    if (const std::optional<Window> window = next_window(states_[i])) {
+      flights[i].push_back(add_chunk(states_[i], *window));
+      session_->enqueue(graph_);
+    }
+  };
+  for (int round = 0; round < 3; ++round)
+    for (std::size_t i = 0; i < states_.size(); ++i)
+      if (states_[i].slots.empty() || round < static_cast<int>(states_[i].slots.size())) feed(i);
+
+  const bool real = executor_.devices().master().kind() != PlatformKind::sim;
+  std::size_t turn = 0;
+  for (;;) {
+    // The next device in turn whose oldest chunk is there; on sim, where nothing runs before someone waits,
+    // the next that has one.
+    std::size_t chosen = states_.size();
+    bool any = false;
+    for (std::size_t k = 0; k < states_.size() && chosen == states_.size(); ++k) {
+      const std::size_t i = (turn + k) % states_.size();
+      if (flights[i].empty()) continue;
+      any = true;
+      if (!real || session_->event(flights[i].front().node).is_signalled()) chosen = i;
+    }
+    if (!any) return;
+    if (chosen == states_.size()) {
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+      continue;
+    }
+    turn = chosen + 1;
+    const InFlight flight = std::move(flights[chosen].front());
+    flights[chosen].pop_front();
+    const Event there = session_->event(flight.node);
+    there.wait_on_host();
+    if (there.failed()) return;  // finish() says why
+    if (sink_.hook) sink_.hook(flight.chunk);
+    feed(chosen);
+  }
+}
+
+void RowCall::launch() {
+  allocate();
+  speed_ = plan_.report.weights;
+  const double fastest = *std::max_element(speed_.begin(), speed_.end());
+  for (double& speed : speed_) speed = fastest > 0 ? std::max(speed / fastest, 0.01) : 1.0;
+  const bool several = executor_.devices().size() > 1;
+  if (several) entered_ = caller(0).record_timed();
+  session_ = std::make_unique<Session>(executor_, context_);
+  try {
+    if (is_stepwise())
+      run_stepwise();
+    else
+      run_all();
+    add_reduction();
+    add_counters();
+    session_->enqueue(graph_);
+  } catch (...) {
+    error_ = std::current_exception();
+  }
+  run_ = session_->finish();
+  if (several && !run_.exit_edge_lost()) left_ = caller(0).record_timed();
+  if (!run_.exit_edge_lost()) release();
+  // These hand results out as they come: the call is over when it returns.
+  if (is_stepwise() || sink_.kind == SinkKind::to_host) {
+    try {
+      run_.wait();
+    } catch (...) {
+      if (!error_) error_ = std::current_exception();
+    }
+  }
+}
+
+void RowCall::release() {
+  for (OnDevice& on : states_) {
+    on.slots.clear();
+    on.hook_slots.clear();
+    on.counters = {};
+    on.partial = {};
+  }
+  incoming_.clear();
+  master_partial_ = {};
+}
+
+RowResult RowCall::finish() {
+  try {
+    run_.wait();
+  } catch (...) {
+    if (!error_) error_ = std::current_exception();
+  }
+  if (error_) std::rethrow_exception(error_);
+  RowResult result;
+  result.table = std::move(table_);
+  result.rows = plan_.rows;
+  const auto* counters = static_cast<const RowCounters*>(landing_.get());
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    result.rejected += static_cast<std::int64_t>(counters[i].rejected);
+    result.flagged += static_cast<std::int64_t>(counters[i].flagged);
+  }
+  if (sink_.kind == SinkKind::reduce) {
+    const auto* reduced = reinterpret_cast<const std::byte*>(counters + states_.size());
+    result.reduced.assign(reduced, reduced + sink_.reducer.partial_bytes);
+  }
+  result.dispatch = plan_.report;
+  learn_from(result);
+  return result;
+}
+
+void RowCall::learn_from(RowResult& result) {
+  const DeviceSet& devices = executor_.devices();
+  std::vector<DeviceSample> samples(static_cast<std::size_t>(devices.size()));
+  result.dispatch.chunk_count = 0;
+  for (const OnDevice& on : states_) {
+    DeviceSample& sample = samples[static_cast<std::size_t>(on.device)];
+    const auto sum = [&](const std::vector<int>& nodes) {
+      double seconds = 0;
+      for (const int node : nodes) {
+        const auto [begin, end] = session_->times(node);
+        if (begin.state() && end.state()) seconds += seconds_between(begin, end);
+      }
+      return seconds;
+    };
+    sample.rows = on.rows;
+    sample.direct = plan_.mode == DispatchMode::direct && on.device != 0;
+    sample.compute_s = sum(on.launches);
+    sample.in_s = sum(on.copies_in);
+    sample.out_s = sum(on.copies_out);
+    DeviceReport& entry = result.dispatch.devices[static_cast<std::size_t>(on.device)];
+    entry.lanes = on.rows;
+    entry.compute_s = entry.busy_s = sample.compute_s;
+    entry.peak_bytes = devices[on.device].memory(MemoryUse::work).peak();
+    const auto bytes_of = [&](const std::vector<int>& nodes) {
+      std::uint64_t bytes = 0;
+      for (const int node : nodes) bytes += graph_.nodes()[static_cast<std::size_t>(node)].operation.bytes;
+      return bytes;
+    };
+    entry.bytes_in = bytes_of(on.copies_in);
+    entry.bytes_out = bytes_of(on.copies_out);
+    result.dispatch.chunk_count += on.chunks;
+  }
+  const double total = entered_.state() && left_.state() ? seconds_between(entered_, left_) : 0;
+  result.dispatch.measured_s = total;
+  for (const DeviceSample& sample : samples) {
+    DeviceReport& entry = result.dispatch.devices[static_cast<std::size_t>(&sample - samples.data())];
+    entry.idle_s = std::max(0.0, total - entry.busy_s);
+  }
+  if (devices.size() > 1) learned_.learn(key_, plan_.mode, samples, total);
+}
+
+}  // namespace shardwise

@@ -1,0 +1,117 @@
+#pragma once
+// One call on rows over several devices, or in chunks: memory, graph, hooks, result.
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "dispatch/row_plan.hpp"
+#include "runtime/packed_memory.hpp"
+#include "shardwise/dispatch/executor.hpp"
+
+namespace shardwise {
+
+class RowCall {
+ public:
+  RowCall(Executor& executor, LearnedCosts& learned, RowOperation operation, RowSource source, RowSink sink,
+          const RowOptions& options, RowPlan plan);
+  RowCall(const RowCall&) = delete;
+  RowCall& operator=(const RowCall&) = delete;
+
+  /// Enqueues the call. Runs it to its end where the sink hands chunks out, or fills host memory.
+  void launch();
+  /// The result, or the call's error.
+  RowResult finish();
+  /// After launch(): see Run.
+  bool exit_edge_lost() const { return run_.exit_edge_lost(); }
+
+ private:
+  using ColumnPointers = std::vector<void*>;
+
+  /// Device memory for one chunk on its way.
+  struct Slot {
+    PackedMemory memory;
+    std::vector<PackedArray<std::byte>> inputs, outputs;  ///< by column
+  };
+  /// Where an offloaded chunk lies for its hook, if not in the slot itself.
+  struct HookSlot {
+    PackedMemory memory;
+    std::vector<PackedArray<std::byte>> outputs;
+    std::shared_ptr<void> host;
+    ResourceId host_resource = 0;
+    ColumnPointers columns;
+  };
+  struct OnDevice {
+    int device = 0;
+    RowShard shard;
+    std::int64_t done = 0;  ///< rows of the shard that were enqueued
+    std::int64_t rows = 0;  ///< in all
+    int chunks = 0;
+    std::vector<Slot> slots;
+    std::vector<HookSlot> hook_slots;
+    Buffer<RowCounters> counters;
+    Memory partial;
+    std::vector<int> launches, copies_in, copies_out;  ///< nodes
+    const RowBlock* resident_in = nullptr;
+    RowBlock* resident_out = nullptr;
+  };
+  struct InFlight {
+    int node;
+    RowChunk chunk;
+  };
+
+  Stream& caller(int device) const { return *context_.streams[static_cast<std::size_t>(device)]; }
+  bool is_stepwise() const { return sink_.kind == SinkKind::offload || plan_.shared; }
+  bool keeps(const RowColumn& column) const { return column.row_bytes > 0; }
+
+  void allocate();
+  void allocate_table();
+  void allocate_device(OnDevice& on);
+  void fill_slot(OnDevice& on, Slot& slot) const;
+  void fill_hook_slot(OnDevice& on, HookSlot& slot) const;
+
+  void begin(OnDevice& on);
+  std::optional<Window> next_window(OnDevice& on);
+  InFlight add_chunk(OnDevice& on, Window window);
+  void place_inputs(OnDevice& on, Slot* slot, Window window, RowLaunch& launch, AccessList& accesses);
+  void place_outputs(OnDevice& on, Slot* slot, Window window, RowLaunch& launch, AccessList& accesses);
+  int deliver(OnDevice& on, Slot* slot, Window window, const RowLaunch& launch, int launched,
+              RowChunk& chunk);
+  Access table_access(const RowBlock& block, Window window) const;
+  void add_reduction();
+  void add_counters();
+
+  void run_all();
+  void run_stepwise();
+  void release();
+  void learn_from(RowResult& result);
+
+  Executor& executor_;
+  LearnedCosts& learned_;
+  RowOperation operation_;
+  RowSource source_;
+  RowSink sink_;
+  RowOptions options_;
+  ExecutionContext context_;
+  RowPlan plan_;
+  std::string key_;
+
+  std::deque<OnDevice> states_;  ///< the working devices, ascending
+  std::shared_ptr<RowTable> table_;
+  ResourceId callers_output_ = 0;
+  std::vector<Memory> incoming_;   ///< partials of other devices, on the master
+  Memory master_partial_;          ///< where the master computes nothing
+  std::shared_ptr<void> landing_;  ///< pinned: counters of every device, then the reduced result
+  std::int64_t next_row_ = 0;      ///< of a shared plan
+  std::vector<double> speed_;      ///< relative, of a shared plan
+
+  Graph graph_;
+  std::unique_ptr<Session> session_;
+  Run run_;
+  Event entered_, left_;
+  std::vector<std::vector<double>> seconds_;  ///< by device: compute, in, out
+  std::exception_ptr error_;
+};
+
+}  // namespace shardwise

@@ -1,0 +1,140 @@
+#include "dispatch/row_dispatcher.hpp"
+
+#include <fmt/format.h>
+
+#include "dispatch/row_call.hpp"
+#include "dispatch/row_memory.hpp"
+#include "dispatch/row_plan.hpp"
+#include "runtime/pinned_memory.hpp"
+#include "shardwise/runtime/copy.hpp"
+#include "shardwise/runtime/error.hpp"
+
+namespace shardwise {
+
+namespace {
+
+/// A call that the master runs as one device would: one launch on the caller's stream, no graph, no events
+/// between streams.
+struct AloneCall {
+  RowResult result;
+  Buffer<RowCounters> counters;
+  std::shared_ptr<void> landing;
+  std::shared_ptr<std::exception_ptr> failure = std::make_shared<std::exception_ptr>();
+  Event begin, end, done;
+  std::string key;
+  Stream* stream = nullptr;
+  bool own_stream = false;
+};
+
+}  // namespace
+
+Pending<RowResult> RowDispatcher::run_alone(RowOperation operation, RowSource source, RowSink sink,
+                                            const RowOptions& options, DispatchReport report,
+                                            std::int64_t rows) {
+  const DeviceSet& devices = executor_.devices();
+  const ExecutionContext& context = options.context ? *options.context : executor_.default_context();
+  if (static_cast<int>(context.streams.size()) != devices.size())
+    throw_usage(fmt::format("execution context: {} streams for {} devices; give one a device",
+                            context.streams.size(), devices.size()));
+  Stream& stream = *context.streams.front();
+  MemoryCounter& memory = devices.master().memory(MemoryUse::work);
+  memory.reset_peak();
+
+  auto call = std::make_shared<AloneCall>();
+  call->stream = &stream;
+  call->own_stream = &stream == &*executor_.default_context().streams.front();
+  call->result.rows = rows;
+  call->result.dispatch = std::move(report);
+  call->result.table = make_row_table(operation, rows, executor_);
+  add_row_block(*call->result.table, operation, sink, devices,
+                sink.kind == SinkKind::to_host ? RowBlock::on_host : 0, {0, rows}, stream);
+  call->counters = Buffer<RowCounters>(stream, 1, "row counters");
+  call->landing = allocate_pinned(devices, sizeof(RowCounters), operation.name.c_str());
+
+  RowLaunch launch;
+  launch.count = rows;
+  launch.counters = call->counters.data();
+  RowBlock& block = call->result.table->blocks.front();
+  for (std::size_t c = 0; c < operation.inputs.size(); ++c)
+    launch.inputs[c] = operation.inputs[c].row_bytes > 0 ? source.columns[c].data : nullptr;
+  for (std::size_t c = 0; c < operation.outputs.size(); ++c) launch.outputs[c] = block.columns[c];
+
+  Operation compute;
+  compute.name = operation.name;
+  compute.items = rows;
+  compute.accesses = {operation.reads(0), call->counters.accumulates()};
+  if (block.memory.bytes() > 0) compute.accesses.add(block.memory.access(AccessMode::write));
+  compute.body = [body = std::move(operation.launch), launch, failure = call->failure](LaunchContext& on) {
+    try {
+      if (launch.count > 0) body(on, launch);
+    } catch (...) {
+      *failure = std::current_exception();
+      throw;
+    }
+  };
+  const bool timed = devices.size() > 1;
+  stream.enqueue(zero_operation("clear row counters", call->counters.data(), call->counters.bytes(),
+                                {call->counters.writes()}));
+  if (timed) call->begin = stream.record_timed();
+  stream.enqueue(std::move(compute));
+  if (timed) call->end = stream.record_timed();
+  stream.enqueue(copy_operation("row counters to host", call->landing.get(), call->counters.data(),
+                                sizeof(RowCounters), {call->counters.reads()}));
+  call->done = stream.record();
+  call->counters = {};
+  call->key = cost_key(operation, source, sink);
+
+  return Pending<RowResult>([this, call, rows, several = timed] {
+    call->done.wait_on_host();
+    if (call->done.failed()) {
+      if (call->own_stream || *call->failure) {
+        try {
+          call->stream->synchronize();
+        } catch (...) {
+          if (!*call->failure) throw;
+        }
+      }
+      if (*call->failure) std::rethrow_exception(*call->failure);
+      throw DependencyError("not run, because an earlier operation on the caller's stream failed");
+    }
+    RowResult& result = call->result;
+    const auto& counters = *static_cast<const RowCounters*>(call->landing.get());
+    result.rejected = static_cast<std::int64_t>(counters.rejected);
+    result.flagged = static_cast<std::int64_t>(counters.flagged);
+    DeviceReport& entry = result.dispatch.devices.front();
+    entry.peak_bytes = executor_.devices().master().memory(MemoryUse::work).peak();
+    if (several) {
+      std::vector<DeviceSample> samples(result.dispatch.devices.size());
+      samples.front().rows = rows;
+      samples.front().compute_s = seconds_between(call->begin, call->end);
+      entry.compute_s = entry.busy_s = result.dispatch.measured_s = samples.front().compute_s;
+      learned_.learn(call->key, DispatchMode::master, samples, samples.front().compute_s);
+    }
+    return std::move(result);
+  });
+}
+
+Pending<RowResult> RowDispatcher::run(RowOperation operation, RowSource source, RowSink sink,
+                                      const RowOptions& options) {
+  const DeviceSet& devices = executor_.devices();
+  RowPlan plan = plan_rows(devices, operation, source, sink, options,
+                           devices.size() > 1 ? learned_.find(cost_key(operation, source, sink)) : nullptr);
+  if (plan.alone)
+    return run_alone(std::move(operation), std::move(source), std::move(sink), options,
+                     std::move(plan.report), plan.rows);
+  ++spread_calls_;
+  auto call = std::make_shared<RowCall>(executor_, learned_, std::move(operation), std::move(source),
+                                        std::move(sink), options, std::move(plan));
+  call->launch();
+  if (call->exit_edge_lost() && on_lost_exit_) on_lost_exit_("a call on rows");
+  return Pending<RowResult>([call] { return call->finish(); });
+}
+
+DispatchReport RowDispatcher::explain(const RowOperation& operation, const RowSource& source,
+                                      const RowSink& sink, const RowOptions& options) const {
+  return plan_rows(executor_.devices(), operation, source, sink, options,
+                   learned_.find(cost_key(operation, source, sink)))
+      .report;
+}
+
+}  // namespace shardwise

@@ -1,0 +1,43 @@
+#pragma once
+// Runs calls on rows. One a scene: it remembers what calls cost.
+
+#include <string>
+
+#include "dispatch/learned_costs.hpp"
+#include "dispatch/row_operation.hpp"
+#include "shardwise/dispatch/executor.hpp"
+#include "shardwise/dispatch/rows.hpp"
+#include "shardwise/runtime/pending.hpp"
+
+namespace shardwise {
+
+class RowDispatcher {
+ public:
+  /// `on_lost_exit` is called with what failed where the callers' streams could not be made to wait for a
+  /// call.
+  explicit RowDispatcher(Executor& executor, std::function<void(const std::string&)> on_lost_exit = {})
+      : executor_(executor), on_lost_exit_(std::move(on_lost_exit)) {}
+
+  /// Enqueues a call. Usage and budget errors are thrown here, before anything ran; what goes wrong on
+  /// devices and in hooks comes out of wait().
+  Pending<RowResult> run(RowOperation operation, RowSource source, RowSink sink, const RowOptions& options);
+
+  /// What run() would do, and why. Touches no device.
+  DispatchReport explain(const RowOperation& operation, const RowSource& source, const RowSink& sink,
+                         const RowOptions& options) const;
+
+  /// Calls so far that took the code for several devices or chunks.
+  std::int64_t spread_calls() const { return spread_calls_; }
+  LearnedCosts& learned() { return learned_; }
+
+ private:
+  Pending<RowResult> run_alone(RowOperation operation, RowSource source, RowSink sink,
+                               const RowOptions& options, DispatchReport report, std::int64_t rows);
+
+  Executor& executor_;
+  std::function<void(const std::string&)> on_lost_exit_;
+  LearnedCosts learned_;
+  std::int64_t spread_calls_ = 0;
+};
+
+}  // namespace shardwise

@@ -1,0 +1,158 @@
+#include "shardwise/dispatch/rows.hpp"
+
+#include <fmt/format.h>
+
+#include "dispatch/reachable.hpp"
+#include "dispatch/row_plan.hpp"
+#include "shardwise/runtime/error.hpp"
+
+namespace shardwise {
+
+const char* to_string(SourceKind kind) noexcept {
+  switch (kind) {
+    case SourceKind::on_master:
+      return "on_master";
+    case SourceKind::on_host:
+      return "on_host";
+    case SourceKind::resident:
+      return "resident";
+    case SourceKind::generated:
+      return "generated";
+  }
+  return "?";
+}
+
+const char* to_string(SinkKind kind) noexcept {
+  switch (kind) {
+    case SinkKind::to_master:
+      return "to_master";
+    case SinkKind::to_host:
+      return "to_host";
+    case SinkKind::resident:
+      return "resident";
+    case SinkKind::offload:
+      return "offload";
+    case SinkKind::reduce:
+      return "reduce";
+  }
+  return "?";
+}
+
+const char* to_string(DispatchMode mode) noexcept {
+  switch (mode) {
+    case DispatchMode::automatic:
+      return "automatic";
+    case DispatchMode::master:
+      return "master";
+    case DispatchMode::pipelined:
+      return "pipelined";
+    case DispatchMode::direct:
+      return "direct";
+    case DispatchMode::sharded:
+      return "sharded";
+    case DispatchMode::chunked:
+      return "chunked";
+  }
+  return "?";
+}
+
+namespace {
+
+std::int64_t rows_of_columns(const RowOperation& operation, const RowSource& source,
+                             const DeviceSet& devices) {
+  if (source.columns.size() != operation.inputs.size())
+    throw Error(ErrorClass::internal, fmt::format("{}: {} input columns for {}", operation.name,
+                                                  source.columns.size(), operation.inputs.size()));
+  std::int64_t rows = -1;
+  std::string first;
+  for (std::size_t c = 0; c < source.columns.size(); ++c) {
+    const RowColumn& wanted = operation.inputs[c];
+    const RowInput& given = source.columns[c];
+    if (wanted.row_bytes == 0) continue;
+    // A column may have several values a row.
+    const std::int64_t slots = given.row_bytes == 0 ? 1 : wanted.row_bytes / given.row_bytes;
+    if (given.rows % slots != 0)
+      throw_usage(fmt::format("{}: {} has {} values, which is no multiple of {} a row", operation.name,
+                              wanted.name, given.rows, slots));
+    const std::int64_t count = given.rows / slots;
+    if (rows < 0) {
+      rows = count;
+      first = wanted.name;
+    } else if (count != rows) {
+      throw_usage(fmt::format("{}: {} has {} rows and does not match the ray batch size: {} has {}",
+                              operation.name, wanted.name, count, first, rows));
+    }
+    const std::string what = operation.name + ": " + wanted.name;
+    if (source.kind == SourceKind::on_host)
+      require_on_host(given.data, what);
+    else
+      require_on_master(devices, given.data, what);
+  }
+  return rows < 0 ? 0 : rows;
+}
+
+std::int64_t rows_of_table(const RowOperation& operation, const RowSource& source, const DeviceSet& devices) {
+  if (!source.table)
+    throw_usage(operation.name + ": the resident rows are empty (moved from, or never made)");
+  for (const RowBlock& block : source.table->blocks)
+    if (block.device < 0 || block.device >= devices.size())
+      throw_usage(fmt::format("{}: rows of device {} are no rows of this scene, which has {} devices",
+                              operation.name, block.device, devices.size()));
+  for (std::size_t c = 0; c < operation.inputs.size(); ++c) {
+    if (operation.inputs[c].row_bytes == 0) continue;
+    const int column = source.table_columns[c];
+    const std::uint32_t found = column < 0 ? 0 : source.table->row_bytes[static_cast<std::size_t>(column)];
+    if (found != operation.inputs[c].row_bytes)
+      throw_usage(fmt::format("{}: {} needs {} bytes a row, the resident column has {}", operation.name,
+                              operation.inputs[c].name, operation.inputs[c].row_bytes, found));
+  }
+  return source.table->rows;
+}
+
+void check_sink(const RowOperation& operation, const RowSink& sink, std::int64_t rows,
+                const DeviceSet& devices) {
+  if (sink.kind == SinkKind::offload && !sink.hook)
+    throw_usage(operation.name + ": the sink 'offload' needs a function to call");
+  if (sink.kind == SinkKind::reduce && (!sink.reducer.fold || !sink.reducer.merge))
+    throw_usage(operation.name + ": the sink 'reduce' needs a reducer");
+  if (sink.memory.empty()) return;
+  for (std::size_t c = 0; c < sink.memory.size(); ++c) {
+    const auto& memory = sink.memory[c];
+    if (memory.data() == nullptr) continue;
+    const RowColumn& column = operation.outputs[c];
+    const auto needed = static_cast<std::uint64_t>(rows) * column.row_bytes;
+    const std::string what = operation.name + ": output " + column.name;
+    if (memory.size() < needed)
+      throw_usage(fmt::format("{} has {} bytes, {} rows need {}", what, memory.size(), rows, needed));
+    if (sink.kind == SinkKind::to_host)
+      require_on_host(memory.data(), what);
+    else
+      require_on_master(devices, memory.data(), what);
+  }
+}
+
+}  // namespace
+
+std::int64_t checked_rows(const RowOperation& operation, const RowSource& source, const RowSink& sink,
+                          const DeviceSet& devices) {
+  std::int64_t rows = 0;
+  switch (source.kind) {
+    case SourceKind::on_master:
+    case SourceKind::on_host:
+      rows = rows_of_columns(operation, source, devices);
+      break;
+    case SourceKind::resident:
+      rows = rows_of_table(operation, source, devices);
+      break;
+    case SourceKind::generated:
+      rows = source.generator.rows;
+      if (rows < 0 || !source.generator.make)
+        throw_usage(
+            fmt::format("{}: the generator '{}' makes {} rows", operation.name, source.generator.name, rows));
+      break;
+  }
+  check_sink(operation, sink, rows, devices);
+  return rows;
+}
+
+}  // namespace shardwise

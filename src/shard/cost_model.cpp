@@ -1,0 +1,64 @@
+#include "shardwise/shard/cost_model.hpp"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace shardwise {
+
+bool is_known(const std::vector<DeviceRowCost>& devices) noexcept {
+  return !devices.empty() && std::all_of(devices.begin(), devices.end(),
+                                         [](const DeviceRowCost& cost) { return cost.compute_s > 0; });
+}
+
+double row_seconds(const DeviceRowCost& cost, Overlap overlap, int chunks) {
+  const double moved = cost.in_s + cost.out_s;
+  switch (overlap) {
+    case Overlap::pipelined:
+      // What does not overlap: the first chunk on its way in, the last on its way out.
+      return std::max({cost.compute_s, cost.in_s, cost.out_s}) + moved / std::max(1, chunks);
+    case Overlap::direct:
+      // A launch that was measured so says it all; else the slower of computing and moving.
+      return cost.direct_s > 0 ? cost.direct_s : std::max({cost.compute_s, cost.in_s, cost.out_s});
+    case Overlap::none:
+      return cost.compute_s + moved;
+  }
+  return 0;
+}
+
+Prediction predict_master(std::int64_t rows, const std::vector<DeviceRowCost>& devices, double fixed_s) {
+  Prediction prediction;
+  prediction.seconds = static_cast<double>(rows) * devices.front().compute_s + fixed_s;
+  prediction.weights.assign(devices.size(), 0.0);
+  prediction.weights.front() = 1;
+  return prediction;
+}
+
+Prediction predict_best_split(std::int64_t rows, const std::vector<DeviceRowCost>& devices, Overlap overlap,
+                              int chunks, double fixed_s) {
+  Prediction prediction;
+  double speed = 0;
+  for (const DeviceRowCost& cost : devices) {
+    const double seconds = row_seconds(cost, overlap, chunks);
+    prediction.weights.push_back(seconds > 0 ? 1 / seconds : 0);
+    speed += prediction.weights.back();
+  }
+  for (double& weight : prediction.weights) weight /= speed;
+  prediction.seconds = static_cast<double>(rows) / speed + fixed_s;
+  return prediction;
+}
+
+Prediction predict_split(std::int64_t rows, const std::vector<DeviceRowCost>& devices,
+                         const std::vector<double>& weights, Overlap overlap, int chunks, double fixed_s) {
+  Prediction prediction;
+  double sum = 0;
+  for (const double weight : weights) sum += weight;
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    prediction.weights.push_back(weights[d] / sum);
+    prediction.seconds = std::max(prediction.seconds, static_cast<double>(rows) * prediction.weights.back() *
+                                                          row_seconds(devices[d], overlap, chunks));
+  }
+  prediction.seconds += fixed_s;
+  return prediction;
+}
+
+}  // namespace shardwise
