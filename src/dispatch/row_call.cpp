@@ -471,6 +471,7 @@ RowResult RowCall::finish() {
     if (!error_) error_ = std::current_exception();
   }
   if (error_) std::rethrow_exception(error_);
+  left_.wait_on_host();
   RowResult result;
   result.table = std::move(table_);
   result.rows = plan_.rows;

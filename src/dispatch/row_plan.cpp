@@ -6,6 +6,7 @@
 #include <array>
 
 #include "dispatch/reachable.hpp"
+#include "runtime/packed_memory.hpp"
 #include "shardwise/runtime/error.hpp"
 #include "shardwise/shard/floor.hpp"
 
@@ -280,7 +281,9 @@ ChunkRequest Planner::chunk_request(const RowShard& shard) const {
   if (sink.kind == SinkKind::resident) request.fixed_bytes += mine * out_bytes();
   if (sink.kind == SinkKind::reduce)
     request.fixed_bytes += sink.reducer.partial_bytes * (shard.device == 0 && devices.size() > 1 ? 2 : 1);
-  request.fixed_bytes += sizeof(RowCounters);
+  // Each column of a chunk, and of the result, starts at a multiple of the alignment.
+  request.fixed_bytes += sizeof(RowCounters) + PackedMemory::alignment * (slots_per_device + 1) *
+                                                   (operation.inputs.size() + operation.outputs.size());
   if (options.memory_bytes == 0 && options.chunk_rows == 0 && request.row_bytes > 0)
     request.free_bytes = devices[shard.device].free_memory();
   return request;
