@@ -2,6 +2,7 @@
 // the list.
 
 #include "bench/accumulate.hpp"
+#include "bench/dispatch.hpp"
 
 namespace shardwise::bench {
 
@@ -9,6 +10,8 @@ const std::vector<Benchmark>& benchmarks() {
   static const std::vector<Benchmark> list{
       {"accumulate", "coverage maps: against Embree alone, one device, and the other accumulations",
        accumulate_cases},
+      {"dispatch", "calls on rows: all devices against the first, by operation, source and sink",
+       dispatch_cases},
   };
   return list;
 }

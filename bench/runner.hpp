@@ -20,6 +20,8 @@ struct Case {
   std::function<double()> one;            ///< on the first alone, or the peer that `work` names; may be empty
   std::string limit;                      ///< the physical rate that the row is held against; may be empty
   std::function<double()> limit_seconds;  ///< the time of the same work at that rate, measured; may be empty
+  /// Where set: asked after the runs, for what is known only then. They replace `mode` and follow `work`.
+  std::function<std::string()> mode_after, note_after;
 };
 
 struct Settings {

@@ -89,12 +89,14 @@ RowSource generated(RowGenerator generator) {
   return source;
 }
 
-RowSink to_master() {
-  return {};
+RowSink to_master(std::initializer_list<RowOutput> columns) {
+  RowSink sink;
+  for (const RowOutput& column : columns) sink.memory.push_back(column.memory);
+  return sink;
 }
 
-RowSink to_host() {
-  RowSink sink;
+RowSink to_host(std::initializer_list<RowOutput> columns) {
+  RowSink sink = to_master(columns);
   sink.kind = SinkKind::to_host;
   return sink;
 }
@@ -180,6 +182,12 @@ void check_sink(const RowOperation& operation, const RowSink& sink, std::int64_t
   if (sink.kind == SinkKind::reduce && (!sink.reducer.fold || !sink.reducer.merge))
     throw_usage(operation.name + ": the sink 'reduce' needs a reducer");
   if (sink.memory.empty()) return;
+  if (sink.memory.size() > operation.outputs.size())
+    throw_usage(fmt::format("{}: memory for {} output columns, it has {}", operation.name, sink.memory.size(),
+                            operation.outputs.size()));
+  if (sink.kind != SinkKind::to_master && sink.kind != SinkKind::to_host)
+    throw_usage(
+        fmt::format("{}: the sink '{}' takes no memory of the caller", operation.name, to_string(sink.kind)));
   for (std::size_t c = 0; c < sink.memory.size(); ++c) {
     const auto& memory = sink.memory[c];
     if (memory.data() == nullptr) continue;

@@ -148,6 +148,14 @@ RowSource resident(std::initializer_list<ResidentColumn> columns);
 /// Rows that each device makes from their global indices.
 RowSource generated(RowGenerator generator);
 
+/// The caller's memory for an output column; a default one leaves the column to the call.
+struct RowOutput {
+  std::span<std::byte> memory;
+  RowOutput() = default;
+  template <class T>
+  RowOutput(std::span<T> column) : memory(std::as_writable_bytes(column)) {}  // NOLINT: implicit
+};
+
 /// Where a call's results go.
 struct RowSink {
   SinkKind kind = SinkKind::to_master;
@@ -158,8 +166,8 @@ struct RowSink {
   bool offload_host = false;  ///< offload: the chunk lies in host memory, not on the master
   RowReducer reducer;         ///< reduce
 };
-RowSink to_master();
-RowSink to_host();
+RowSink to_master(std::initializer_list<RowOutput> columns = {});
+RowSink to_host(std::initializer_list<RowOutput> columns = {});
 /// Left on the devices, see resident().
 RowSink left_resident();
 /// Chunks lie on the master, or in host memory.

@@ -10,6 +10,7 @@ namespace shardwise {
 
 enum class RandomOperation : std::uint32_t {
   coverage = 1,
+  rays = 2,  ///< random_rays: lane = row; blocks 0 (origin) and 1 (direction)
 };
 
 enum class CoverageDraw : std::uint32_t {
