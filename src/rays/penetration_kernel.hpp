@@ -101,7 +101,7 @@ struct PenetrationRows {
     store(out.num_hits, row, count);
     store(out.reached_target, row, static_cast<std::uint8_t>(usable && !overflow));
     store(out.overflow, row, static_cast<std::uint8_t>(overflow));
-    store(out.distance, row, usable ? segment.length : infinity_f);
+    store(out.distance, row, usable ? segment.length : no_distance());
     store(out.direction, row, usable ? segment.direction : Vec3f{});
     for (int k = count; k < capacity; ++k) store_unused(first + k);
     if (overflow) count_flagged(counters);
@@ -136,7 +136,7 @@ struct PenetrationRows {
 
   SW_HD void store_hit(std::int64_t slot, const Hit& hit) const {
     const BvhTriangle& triangle = queries.scene.triangles[hit.record];
-    store(out.valid, slot, std::uint8_t{1});
+    store(out.valid, slot, 1);
     store(out.t, slot, hit.t);
     if (out.position) out.position[slot] = surface_point(triangle, hit.u, hit.v);
     if (out.geometric_normal || out.shading_normal) {
@@ -149,8 +149,8 @@ struct PenetrationRows {
   }
 
   SW_HD void store_unused(std::int64_t slot) const {
-    store(out.valid, slot, std::uint8_t{0});
-    store(out.t, slot, infinity_f);
+    store(out.valid, slot, 0);
+    store(out.t, slot, no_distance());
     store(out.position, slot, Vec3f{});
     store(out.shading_normal, slot, Vec3f{});
     store(out.geometric_normal, slot, Vec3f{});

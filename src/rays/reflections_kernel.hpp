@@ -99,7 +99,7 @@ struct ReflectionRows {
     if (normal == Vec3d{}) return false;
     const Vec3f point = surface_point(triangle, hit.u, hit.v);
     const Vec3f unit = to_float(normal);
-    store(out.valid, slot, std::uint8_t{1});
+    store(out.valid, slot, 1);
     store(out.t, slot, parameter(state, point));
     store(out.prim_ids, slot, static_cast<std::int32_t>(hit.prim));
     if (out.image_sources) {
@@ -117,13 +117,13 @@ struct ReflectionRows {
     state.at = point;
     state.origin = point + queries.scene.offset_at(point) * unit;  // the side that the ray leaves to
     state.t_min = leg_ray_t_min;
-    state.t_max = infinity_f;
+    state.t_max = no_distance();
     return true;
   }
 
   SW_HD void store_unused(std::int64_t slot) const {
-    store(out.valid, slot, std::uint8_t{0});
-    store(out.t, slot, infinity_f);
+    store(out.valid, slot, 0);
+    store(out.t, slot, no_distance());
     store(out.prim_ids, slot, -1);
     store(out.image_sources, slot, Vec3f{});
     store(out.hit_points, slot, Vec3f{});
@@ -141,13 +141,13 @@ struct ReflectionRows {
       if (out.trailing_t)
         out.trailing_t[row] =
             hit.valid() ? parameter(state, surface_point(queries.scene.triangles[hit.record], hit.u, hit.v))
-                        : infinity_f;
+                        : no_distance();
     }
     store(out.trailing_direction, row, state.direction);
     store(out.trailing_origin, row, state.at);
   }
   SW_HD void store_no_trailing(std::int64_t row) const {
-    store(out.trailing_t, row, infinity_f);
+    store(out.trailing_t, row, no_distance());
     store(out.trailing_prim, row, -1);
     store(out.trailing_direction, row, Vec3f{});
     store(out.trailing_origin, row, Vec3f{});

@@ -6,6 +6,7 @@
 // distances +inf, ids -1, false, vectors and counts 0.
 
 #include <cstdint>
+#include <type_traits>
 
 #include "dispatch/row_operation.hpp"
 #include "shardwise/numeric/atomic_add.hpp"
@@ -16,8 +17,13 @@ namespace shardwise {
 
 /// Writes an element of a column, where it is there.
 template <class T>
-SW_HD inline void store(T* column, std::int64_t index, const T& value) {
+SW_HD inline void store(T* column, std::int64_t index, std::type_identity_t<T> value) {
   if (column) column[index] = value;
+}
+
+/// The distance of a miss, as a value: a constant has no address on a device.
+SW_HD inline float no_distance() {
+  return __builtin_inff();
 }
 
 SW_HD inline bool is_masked(const std::uint8_t* active, std::int64_t row) {
@@ -34,7 +40,7 @@ SW_HD inline void count_flagged(RowCounters* counters) {
 
 /// What a row needs of a column of ray lengths: absent means unbounded.
 SW_HD inline float ray_limit(const float* tmax, std::int64_t row) {
-  return tmax ? tmax[row] : infinity_f;
+  return tmax ? tmax[row] : no_distance();
 }
 
 }  // namespace shardwise
