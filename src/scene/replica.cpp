@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "scene/bvh8_builder.hpp"
+#include "scene/face_data.hpp"
 #include "shardwise/runtime/copy.hpp"
 
 #if SHARDWISE_WITH_EMBREE
@@ -89,11 +90,27 @@ void Replica::upload(Graph& graph, int device_index, const Bvh8& bvh, const Scen
   version_ = version;
 }
 
+void Replica::upload_faces(Graph& graph, int device_index, const FaceArrays& faces) {
+  Access whole = reads();
+  whole.mode = AccessMode::write;
+  add_upload(graph, device_index, stream_, shape_of_face_, faces.shape_of_face, "shape_of_face", whole);
+  add_upload(graph, device_index, stream_, shapes_, faces.shapes, "shapes", whole);
+  add_upload(graph, device_index, stream_, faces_, faces.faces, "faces", whole);
+  add_upload(graph, device_index, stream_, vertex_normals_, faces.vertex_normals, "vertex_normals", whole);
+  add_upload(graph, device_index, stream_, face_uv_, faces.face_uv, "face_uv", whole);
+  add_upload(graph, device_index, stream_, uv_, faces.uv, "uv", whole);
+  face_view_ = {shape_of_face_.data(),  shapes_.data(),  faces_.data(),
+                vertex_normals_.data(), face_uv_.data(), uv_.data()};
+}
+
 std::vector<std::pair<std::string, std::uint64_t>> Replica::bytes() const {
   std::vector<std::pair<std::string, std::uint64_t>> result = {{"nodes", nodes_.bytes()},
                                                                {"triangles", triangles_.bytes()},
                                                                {"record_of_prim", record_of_prim_.bytes()},
                                                                {"face_material", face_material_.bytes()}};
+  const std::uint64_t face_data = shape_of_face_.bytes() + shapes_.bytes() + faces_.bytes() +
+                                  vertex_normals_.bytes() + face_uv_.bytes() + uv_.bytes();
+  if (face_data > 0) result.emplace_back("face_data", face_data);
   if (embree_) result.emplace_back("embree", embree_bytes_);
   return result;
 }

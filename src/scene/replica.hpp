@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "scene/face_view.hpp"
 #include "scene/scene_view.hpp"
 #include "shardwise/runtime/buffer.hpp"
 #include "shardwise/scene/scene.hpp"
@@ -10,6 +11,7 @@
 namespace shardwise {
 
 struct Bvh8;
+struct FaceArrays;
 class EmbreeScene;
 
 class Replica {
@@ -22,7 +24,13 @@ class Replica {
   void upload(Graph& graph, int device_index, const Bvh8& bvh, const SceneGeometry& geometry,
               std::int64_t version);
 
+  /// Adds the copies of the faces' data, which belong to this replica's version from then on. `faces` lives
+  /// until the graph has run.
+  void upload_faces(Graph& graph, int device_index, const FaceArrays& faces);
+
   const SceneView& view() const { return view_; }
+  /// Only after upload_faces().
+  const FaceView& faces() const { return face_view_; }
   /// Null where this device uses the BVH.
   const EmbreeScene* embree() const { return embree_.get(); }
   std::int64_t version() const { return version_; }
@@ -38,10 +46,17 @@ class Replica {
   Buffer<BvhTriangle> triangles_;
   Buffer<std::uint32_t> record_of_prim_;
   Buffer<std::int32_t> face_material_;
+  Buffer<std::int32_t> shape_of_face_;
+  Buffer<ShapeFaces> shapes_;
+  Buffer<Face> faces_;
+  Buffer<Vec3f> vertex_normals_;
+  Buffer<Face> face_uv_;
+  Buffer<Vec2f> uv_;
   std::unique_ptr<EmbreeScene> embree_;
   std::uint64_t embree_bytes_ = 0;
   ResourceId resource_;
   SceneView view_;
+  FaceView face_view_;
   std::int64_t version_ = 0;
 };
 

@@ -6,6 +6,7 @@
 
 #include "dispatch/row_dispatcher.hpp"
 #include "scene/bvh8_builder.hpp"
+#include "scene/face_data.hpp"
 #include "scene/replica.hpp"
 #include "shardwise/runtime/error.hpp"
 
@@ -53,6 +54,7 @@ Scene& Scene::operator=(Scene&& other) noexcept {
   replicas_ = std::move(other.replicas_);
   bvh_ = std::move(other.bvh_);
   bvh_version_ = other.bvh_version_;
+  has_face_data_ = other.has_face_data_;
   poison_ = std::move(other.poison_);
   failing_replica_ = other.failing_replica_;
   return *this;
@@ -85,6 +87,31 @@ bool Scene::sync() {
 }
 
 void Scene::broadcast(const char* step) {
+  // Before the first replica changes: this may throw, and is read until the copies have run.
+  const FaceArrays faces = has_face_data_ ? make_face_arrays(model_) : FaceArrays{};
+  run_on_replicas(step, [&](Graph& graph) {
+    for (int d = 0; d < devices().size(); ++d) {
+      if (std::exchange(failing_replica_, failing_replica_ == d ? -1 : failing_replica_) == d)
+        throw Error(ErrorClass::device, devices()[d].name() + ": failed by a test");
+      Replica& replica = *replicas_[static_cast<std::size_t>(d)];
+      replica.upload(graph, d, *bvh_, model_.geometry(), model_.version());
+      if (has_face_data_) replica.upload_faces(graph, d, faces);
+    }
+  });
+}
+
+void Scene::require_face_data(const std::string& op) {
+  require_ready(op);
+  if (has_face_data_) return;
+  const FaceArrays faces = make_face_arrays(model_);
+  run_on_replicas("the upload of face data", [&](Graph& graph) {
+    for (int d = 0; d < devices().size(); ++d)
+      replicas_[static_cast<std::size_t>(d)]->upload_faces(graph, d, faces);
+  });
+  has_face_data_ = true;
+}
+
+void Scene::run_on_replicas(const char* step, const std::function<void(Graph&)>& fill) {
   const auto poison = [&](const char* cause) {
     poison_ = fmt::format(
         "a replica failed in {} ({}), so the replicas may differ; call build() to repair the scene", step,
@@ -92,11 +119,7 @@ void Scene::broadcast(const char* step) {
   };
   try {
     Graph graph;
-    for (int d = 0; d < devices().size(); ++d) {
-      if (std::exchange(failing_replica_, failing_replica_ == d ? -1 : failing_replica_) == d)
-        throw Error(ErrorClass::device, devices()[d].name() + ": failed by a test");
-      replicas_[static_cast<std::size_t>(d)]->upload(graph, d, *bvh_, model_.geometry(), model_.version());
-    }
+    fill(graph);
     executor_->run(std::move(graph)).wait();
   } catch (const std::exception& error) {
     poison(error.what());

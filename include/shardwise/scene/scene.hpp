@@ -11,6 +11,7 @@
 // made on it.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -63,6 +64,10 @@ class Scene {
   /// For operations: throws unless the scene is built, has nothing pending, is not poisoned and all replicas
   /// are at the model's version. `op` starts the message.
   void require_ready(const std::string& op) const;
+  /// For operations that need shapes, shading normals or texture coordinates of faces: makes every replica
+  /// hold them, now and after later builds and syncs ("face_data" in scene_bytes()). The first call waits for
+  /// the copies. Throws as require_ready(); a failed copy poisons the scene.
+  void require_face_data(const std::string& op);
   Executor& executor() { return *executor_; }
   /// Runs calls on rows, and remembers what they cost.
   RowDispatcher& rows() { return *rows_; }
@@ -72,6 +77,8 @@ class Scene {
 
  private:
   void broadcast(const char* step);
+  /// Runs the graph that `fill` makes; poisons the scene where that fails.
+  void run_on_replicas(const char* step, const std::function<void(Graph&)>& fill);
 
   SceneOptions options_;
   SceneModel model_;
@@ -80,6 +87,7 @@ class Scene {
   std::vector<std::unique_ptr<Replica>> replicas_;
   std::unique_ptr<struct Bvh8> bvh_;
   std::int64_t bvh_version_ = 0;
+  bool has_face_data_ = false;
   std::string poison_;
   int failing_replica_ = -1;
 };

@@ -1,0 +1,14 @@
+// CUDA launches of rows that follow rays. The bodies are those of the host.
+
+#include "rays/camera_kernel.hpp"
+#include "rays/intersect_kernel.hpp"
+#include "rays/penetration_kernel.hpp"
+#include "rays/reflections_kernel.hpp"
+#include "runtime/cuda/for_each.cuh"
+
+SW_INSTANTIATE_FOR_EACH(shardwise::IntersectRows<shardwise::BvhQueries>);
+SW_INSTANTIATE_FOR_EACH(shardwise::ReflectionRows<shardwise::BvhQueries>);
+SW_INSTANTIATE_FOR_EACH(shardwise::PenetrationRows<shardwise::BvhQueries>);
+SW_INSTANTIATE_FOR_EACH(shardwise::SampleRayRows);
+SW_INSTANTIATE_FOR_EACH(shardwise::SampleToWorldRows);
+SW_INSTANTIATE_FOR_EACH(shardwise::WorldToSampleRows);
