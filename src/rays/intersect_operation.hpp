@@ -1,25 +1,9 @@
 #pragma once
 
 #include "rays/traced_scene.hpp"
-#include "shardwise/rays/row_requests.hpp"
+#include "shardwise/rays/intersect.hpp"
 
 namespace shardwise {
-
-/// Columns of intersect, in order.
-struct IntersectColumns {
-  enum Input { origin, direction, tmax, active };
-  enum Output {
-    t,                 ///< f32
-    point,             ///< f32 x 3, with IntersectFields::geometric, as all up to global_prim_id
-    geometric_normal,  ///< f32 x 3
-    barycentric,       ///< f32 x 3
-    shape_id,          ///< i32
-    local_prim_id,     ///< i32
-    global_prim_id,    ///< i32
-    shading_normal,    ///< f32 x 3, with IntersectFields::shading
-    uv,                ///< f32 x 2, with IntersectFields::uv
-  };
-};
 
 struct IntersectRequest {
   IntersectFields fields = IntersectFields::all;

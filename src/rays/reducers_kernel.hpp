@@ -2,8 +2,8 @@
 // Parts of a reduction: each item sums every `parts`-th value by itself and adds once, so that items do not
 // queue for one cell.
 
-#include "shardwise/numeric/bits.hpp"
 #include "shardwise/numeric/exact_sum.hpp"
+#include "shardwise/numeric/vec3.hpp"
 
 namespace shardwise {
 
