@@ -145,7 +145,7 @@ void add_records(EdgeTable& table, const SceneGeometry& geometry, const std::vec
   }
   const std::size_t first = table.edges.size();
   const auto add = [&](const HalfEdge& a, const HalfEdge* b) {
-    if (!a.enabled && !(b && b->enabled)) return;
+    const bool hidden = !a.enabled && !(b && b->enabled);
     EdgeRecord record{};
     record.v0 = a.low;
     record.v1 = a.high;
@@ -154,12 +154,13 @@ void add_records(EdgeTable& table, const SceneGeometry& geometry, const std::vec
     record.opp0 = a.opposite;
     record.opp1 = b ? b->opposite : -1;
     record.shape_id = geometry.shape_id[at(a.face)];
-    record.global_edge_id = static_cast<std::int32_t>(table.edges.size());
-    record.geometry_id = static_cast<std::int32_t>(first);
+    record.local_edge_id = -1;
+    record.global_edge_id = hidden ? -1 : static_cast<std::int32_t>(table.edges.size());
+    record.geometry_id = hidden ? -1 : static_cast<std::int32_t>(first);
     record.is_boundary = b == nullptr;
     record.inconsistent = b && a.upward == b->upward;
     record.non_manifold = faces > 2;
-    table.edges.push_back(record);
+    (hidden ? table.hidden : table.edges).push_back(record);
   };
   if (faces == 1) add(halves[begin], nullptr);
   for (std::size_t i = begin; i < end; ++i)

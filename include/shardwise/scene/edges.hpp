@@ -49,6 +49,8 @@ struct EdgeRecord {
 /// its faces still join those of other meshes.
 struct EdgeTable {
   std::vector<EdgeRecord> edges;  ///< [E]
+  /// What edges_enabled = false hides, in the same order: no ids (-1), never found, but part of the topology.
+  std::vector<EdgeRecord> hidden;
   std::vector<std::int32_t>
       canonical;  ///< [V] canonical vertex of each vertex; -1: on no face that takes part
   /// [V] Vertices are welded inside a group only: 0 for static meshes, else 1 + shape_id.
