@@ -8,8 +8,8 @@
 
 namespace shardwise {
 
-/// Two subtrees and the boxes of the edges in them that can be found, 64 bytes. Boxes are exact: the least and
-/// greatest coordinates of end points. A side without such edges has low > high.
+/// Two subtrees and the boxes of the edges in them that can be found, 64 bytes. Boxes are exact: the least
+/// and greatest coordinates of end points. A side without such edges has low > high.
 struct alignas(16) EdgeBvhNode {
   Vec3f low[2], high[2];
   std::uint32_t child[2];  ///< an inner node's index, or the first segment of a leaf
