@@ -119,6 +119,13 @@ Pending<RowResult> RowDispatcher::run(RowOperation operation, RowSource source, 
   const DeviceSet& devices = executor_.devices();
   RowPlan plan = plan_rows(devices, operation, source, sink, options,
                            devices.size() > 1 ? learned_.find(cost_key(operation, source, sink)) : nullptr);
+  if (options.plan_only)
+    return Pending<RowResult>([report = std::move(plan.report), rows = plan.rows] {
+      RowResult result;
+      result.rows = rows;
+      result.dispatch = report;
+      return result;
+    });
   if (plan.alone)
     return run_alone(std::move(operation), std::move(source), std::move(sink), options,
                      std::move(plan.report), plan.rows);
@@ -128,13 +135,6 @@ Pending<RowResult> RowDispatcher::run(RowOperation operation, RowSource source, 
   call->launch();
   if (call->exit_edge_lost() && on_lost_exit_) on_lost_exit_("a call on rows");
   return Pending<RowResult>([call] { return call->finish(); });
-}
-
-DispatchReport RowDispatcher::explain(const RowOperation& operation, const RowSource& source,
-                                      const RowSink& sink, const RowOptions& options) const {
-  return plan_rows(executor_.devices(), operation, source, sink, options,
-                   learned_.find(cost_key(operation, source, sink)))
-      .report;
 }
 
 }  // namespace shardwise

@@ -22,10 +22,6 @@ class RowDispatcher {
   /// devices and in hooks comes out of wait().
   Pending<RowResult> run(RowOperation operation, RowSource source, RowSink sink, const RowOptions& options);
 
-  /// What run() would do, and why. Touches no device.
-  DispatchReport explain(const RowOperation& operation, const RowSource& source, const RowSink& sink,
-                         const RowOptions& options) const;
-
   /// Calls so far that took the code for several devices or chunks.
   std::int64_t spread_calls() const { return spread_calls_; }
   LearnedCosts& learned() { return learned_; }

@@ -56,6 +56,70 @@ const char* to_string(DispatchMode mode) noexcept {
   return "?";
 }
 
+bool RowSource::gives(std::size_t column) const {
+  switch (kind) {
+    case SourceKind::on_master:
+    case SourceKind::on_host:
+      return column < columns.size() && columns[column].given;
+    case SourceKind::resident:
+      return column < table_columns.size() && table_columns[column] >= 0;
+    case SourceKind::generated:
+      return column < generator.columns.size() && generator.columns[column];
+  }
+  return false;
+}
+
+RowSource resident(std::initializer_list<ResidentColumn> columns) {
+  RowSource source;
+  source.kind = SourceKind::resident;
+  for (const ResidentColumn& column : columns) {
+    source.table_columns.push_back(column.index);
+    if (!column.table) continue;
+    if (source.table && source.table != column.table)
+      throw_usage("resident: the columns are of two results; all rows of a call come from one");
+    source.table = column.table;
+  }
+  return source;
+}
+
+RowSource generated(RowGenerator generator) {
+  RowSource source;
+  source.kind = SourceKind::generated;
+  source.generator = std::move(generator);
+  return source;
+}
+
+RowSink to_master() {
+  return {};
+}
+
+RowSink to_host() {
+  RowSink sink;
+  sink.kind = SinkKind::to_host;
+  return sink;
+}
+
+RowSink left_resident() {
+  RowSink sink;
+  sink.kind = SinkKind::resident;
+  return sink;
+}
+
+RowSink offload(RowHook hook, bool to_host_memory) {
+  RowSink sink;
+  sink.kind = SinkKind::offload;
+  sink.hook = std::move(hook);
+  sink.offload_host = to_host_memory;
+  return sink;
+}
+
+RowSink reduce(RowReducer reducer) {
+  RowSink sink;
+  sink.kind = SinkKind::reduce;
+  sink.reducer = std::move(reducer);
+  return sink;
+}
+
 namespace {
 
 std::int64_t rows_of_columns(const RowOperation& operation, const RowSource& source,

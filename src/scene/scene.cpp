@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "dispatch/row_dispatcher.hpp"
 #include "scene/bvh8_builder.hpp"
 #include "scene/face_data.hpp"
 #include "scene/replica.hpp"
@@ -22,7 +23,10 @@ constexpr bool has_embree = false;
 }  // namespace
 
 Scene::Scene(DeviceSet devices, SceneModel model, SceneOptions options)
-    : options_(options), model_(std::move(model)), executor_(std::make_unique<Executor>(std::move(devices))) {
+    : options_(options),
+      model_(std::move(model)),
+      executor_(std::make_unique<Executor>(std::move(devices))),
+      rows_(std::make_unique<RowDispatcher>(*executor_)) {
   if (options_.tracer == TracerChoice::embree && !has_embree)
     throw_usage(
         "scene: the tracer 'embree' is not built in; use 'bvh', or install libembree-dev and configure "
@@ -45,6 +49,7 @@ Scene& Scene::operator=(Scene&& other) noexcept {
   replicas_.clear();
   options_ = other.options_;
   model_ = std::move(other.model_);
+  rows_ = std::move(other.rows_);
   executor_ = std::move(other.executor_);
   replicas_ = std::move(other.replicas_);
   bvh_ = std::move(other.bvh_);

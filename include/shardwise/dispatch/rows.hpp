@@ -2,9 +2,11 @@
 // Batches of rows: where they come from, where their results go, and how a call on them is spread. What the
 // operations (intersect, visible, ...) have in common.
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <span>
@@ -99,23 +101,70 @@ struct RowChunk {
 /// call back into the scene.
 using RowHook = std::function<void(const RowChunk& chunk)>;
 
+/// A typed batch: anything with `std::vector<RowInput> columns() const` in the order of its operation.
+template <class Batch>
+concept RowBatch = requires(const Batch& batch) {
+  { batch.columns() } -> std::same_as<std::vector<RowInput>>;
+};
+
+/// Where a call's rows come from. A batch by itself means on_master().
 struct RowSource {
   SourceKind kind = SourceKind::on_master;
   std::vector<RowInput> columns;          ///< on_master, on_host: in the operation's order
   std::shared_ptr<const RowTable> table;  ///< resident
   std::vector<int> table_columns;         ///< resident: for each input the table's column; -1: not given
   RowGenerator generator;                 ///< generated
+
+  RowSource() = default;
+  template <RowBatch Batch>
+  RowSource(const Batch& batch) : columns(batch.columns()) {}  // NOLINT: implicit, a batch is a source
+  /// Whether input `column` is there.
+  bool gives(std::size_t column) const;
 };
 
+/// Rows in the memory of the scene's first device.
+template <RowBatch Batch>
+RowSource on_master(const Batch& batch) {
+  return RowSource(batch);
+}
+/// Rows in host memory; every device pulls its own.
+template <RowBatch Batch>
+RowSource on_host(const Batch& batch) {
+  RowSource source(batch);
+  source.kind = SourceKind::on_host;
+  return source;
+}
+/// Rows that an earlier call left on the devices, as columns of its result in the operation's order; a
+/// default Column is an optional input that is not given. All are of one result (else a usage error).
+struct ResidentColumn {
+  std::shared_ptr<const RowTable> table;
+  int index = -1;
+  ResidentColumn() = default;
+  template <class T>
+  ResidentColumn(const Column<T>& column)  // NOLINT: implicit
+      : table(column.table()), index(column.table() ? column.index() : -1) {}
+};
+RowSource resident(std::initializer_list<ResidentColumn> columns);
+/// Rows that each device makes from their global indices.
+RowSource generated(RowGenerator generator);
+
+/// Where a call's results go.
 struct RowSink {
   SinkKind kind = SinkKind::to_master;
-  /// to_master, to_host: the caller's own memory, one a column, null where the call is to own it. All rows
-  /// fit.
+  /// to_master, to_host: the caller's own memory, one a column of the operation, empty where the call is to
+  /// own it. All rows fit.
   std::vector<std::span<std::byte>> memory;
   RowHook hook;               ///< offload
   bool offload_host = false;  ///< offload: the chunk lies in host memory, not on the master
   RowReducer reducer;         ///< reduce
 };
+RowSink to_master();
+RowSink to_host();
+/// Left on the devices, see resident().
+RowSink left_resident();
+/// Chunks lie on the master, or in host memory.
+RowSink offload(RowHook hook, bool to_host_memory = false);
+RowSink reduce(RowReducer reducer);
 
 /// Weights by operation: an exact shape ("trace_reflections:4") counts before its family
 /// ("trace_reflections").
@@ -123,8 +172,9 @@ using OperationWeights = std::map<std::string, std::vector<double>>;
 
 struct RowOptions : SplitOptions {
   DispatchMode mode = DispatchMode::automatic;
-  int chunks_per_device = 4;                  ///< of a remote shard that is pipelined
-  OperationWeights operation_weights;         ///< where `weights` is empty
+  int chunks_per_device = 4;           ///< of a remote shard that is pipelined
+  OperationWeights operation_weights;  ///< where `weights` is empty
+  bool plan_only = false;              ///< nothing runs: the result has the report of what would, and why
   const ExecutionContext* context = nullptr;  ///< the caller's streams; null: the scene's own
 };
 

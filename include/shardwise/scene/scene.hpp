@@ -23,6 +23,7 @@
 namespace shardwise {
 
 class Replica;
+class RowDispatcher;
 
 /// Who answers "which primitive" on host and sim devices. CUDA devices always use the BVH.
 enum class TracerChoice {
@@ -68,6 +69,8 @@ class Scene {
   /// the copies. Throws as require_ready(); a failed copy poisons the scene.
   void require_face_data(const std::string& op);
   Executor& executor() { return *executor_; }
+  /// Runs calls on rows, and remembers what they cost.
+  RowDispatcher& rows() { return *rows_; }
   const Replica& replica(int device) const { return *replicas_[static_cast<std::size_t>(device)]; }
   /// For tests: the broadcast fails on this replica, once; -1: none.
   void fail_next_broadcast_on(int device) { failing_replica_ = device; }
@@ -80,6 +83,7 @@ class Scene {
   SceneOptions options_;
   SceneModel model_;
   std::unique_ptr<Executor> executor_;
+  std::unique_ptr<RowDispatcher> rows_;
   std::vector<std::unique_ptr<Replica>> replicas_;
   std::unique_ptr<struct Bvh8> bvh_;
   std::int64_t bvh_version_ = 0;
