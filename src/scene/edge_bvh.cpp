@@ -101,8 +101,17 @@ void refit_edge_bvh(EdgeBvh& bvh, const EdgeTable& table, const SceneGeometry& g
   for (std::size_t s = 0; s < bvh.segments.size(); ++s) {
     const EdgeRecord& edge = table.edges[at(bvh.edge_of_segment[s])];
     const Vec3f a = geometry.vertices[at(edge.v0)], b = geometry.vertices[at(edge.v1)];
-    const bool shown = (mask.empty() || mask[at(edge.global_edge_id)]) && is_finite(a) && is_finite(b);
-    bvh.segments[s] = {a, shown ? edge.global_edge_id : -1, b, edge.geometry_id};
+    bvh.segments[s] = {a, -1, b, edge.geometry_id};
+  }
+  mask_edge_bvh(bvh, mask);
+}
+
+void mask_edge_bvh(EdgeBvh& bvh, std::span<const std::uint8_t> mask) {
+  for (std::size_t s = 0; s < bvh.segments.size(); ++s) {
+    EdgeSegment& segment = bvh.segments[s];
+    const std::int32_t edge = bvh.edge_of_segment[s];
+    const bool shown = (mask.empty() || mask[at(edge)]) && is_finite(segment.a) && is_finite(segment.b);
+    segment.edge = shown ? edge : -1;
   }
   // Children come after their parents, so walking down the indices sees them first.
   std::vector<Extent> extents(bvh.nodes.size());

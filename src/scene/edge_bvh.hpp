@@ -23,10 +23,13 @@ struct EdgeBvh {
 EdgeBvh build_edge_bvh(const EdgeTable& table, const SceneGeometry& geometry,
                        std::span<const std::uint8_t> mask);
 
-/// After new positions or another mask: the same tree, new segments and boxes. Answers are those of a rebuilt
-/// tree, only the speed may differ.
+/// After new positions: the same tree, new segments and boxes. Answers are those of a rebuilt tree, only the
+/// speed may differ.
 void refit_edge_bvh(EdgeBvh& bvh, const EdgeTable& table, const SceneGeometry& geometry,
                     std::span<const std::uint8_t> mask);
+
+/// Another mask, positions as they were.
+void mask_edge_bvh(EdgeBvh& bvh, std::span<const std::uint8_t> mask);
 
 /// For host code.
 EdgeView view_of(const EdgeBvh& bvh);
