@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "scene/bvh8_builder.hpp"
+#include "scene/edge_bvh.hpp"
 #include "scene/face_data.hpp"
 #include "shardwise/runtime/copy.hpp"
 
@@ -103,6 +104,25 @@ void Replica::upload_faces(Graph& graph, int device_index, const FaceArrays& fac
                 vertex_normals_.data(), face_uv_.data(), uv_.data()};
 }
 
+void Replica::upload_edges(Graph& graph, int device_index, const EdgeBvh& bvh) {
+  Access whole = reads();
+  whole.mode = AccessMode::write;
+  add_upload(graph, device_index, stream_, edge_nodes_, bvh.nodes, "edge_nodes", whole);
+  add_upload(graph, device_index, stream_, edge_segments_, bvh.segments, "edge_segments", whole);
+  add_upload(graph, device_index, stream_, edge_info_, bvh.info, "edge_info", whole);
+  edge_view_ = view_of(bvh);
+  edge_view_.nodes = edge_nodes_.data();
+  edge_view_.segments = edge_segments_.data();
+  edge_view_.info = edge_info_.data();
+}
+
+void Replica::drop_edges() {
+  edge_nodes_ = {};
+  edge_segments_ = {};
+  edge_info_ = {};
+  edge_view_ = {};
+}
+
 std::vector<std::pair<std::string, std::uint64_t>> Replica::bytes() const {
   std::vector<std::pair<std::string, std::uint64_t>> result = {{"nodes", nodes_.bytes()},
                                                                {"triangles", triangles_.bytes()},
@@ -111,6 +131,8 @@ std::vector<std::pair<std::string, std::uint64_t>> Replica::bytes() const {
   const std::uint64_t face_data = shape_of_face_.bytes() + shapes_.bytes() + faces_.bytes() +
                                   vertex_normals_.bytes() + face_uv_.bytes() + uv_.bytes();
   if (face_data > 0) result.emplace_back("face_data", face_data);
+  const std::uint64_t edges = edge_nodes_.bytes() + edge_segments_.bytes() + edge_info_.bytes();
+  if (edges > 0) result.emplace_back("edges", edges);
   if (embree_) result.emplace_back("embree", embree_bytes_);
   return result;
 }

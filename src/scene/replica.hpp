@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "scene/edge_view.hpp"
 #include "scene/face_view.hpp"
 #include "scene/scene_view.hpp"
 #include "shardwise/runtime/buffer.hpp"
@@ -11,6 +12,7 @@
 namespace shardwise {
 
 struct Bvh8;
+struct EdgeBvh;
 struct FaceArrays;
 class EmbreeScene;
 
@@ -28,9 +30,17 @@ class Replica {
   /// until the graph has run.
   void upload_faces(Graph& graph, int device_index, const FaceArrays& faces);
 
+  /// Adds the copies of the tree over edges. `bvh` lives until the graph has run.
+  void upload_edges(Graph& graph, int device_index, const EdgeBvh& bvh);
+  void drop_edges();
+  /// After a change that the graphs of this replica have brought to it, or that needs none.
+  void set_version(std::int64_t version) { version_ = version; }
+
   const SceneView& view() const { return view_; }
   /// Only after upload_faces().
   const FaceView& faces() const { return face_view_; }
+  /// Only after upload_edges().
+  const EdgeView& edges() const { return edge_view_; }
   /// Null where this device uses the BVH.
   const EmbreeScene* embree() const { return embree_.get(); }
   std::int64_t version() const { return version_; }
@@ -52,11 +62,15 @@ class Replica {
   Buffer<Vec3f> vertex_normals_;
   Buffer<Face> face_uv_;
   Buffer<Vec2f> uv_;
+  Buffer<EdgeBvhNode> edge_nodes_;
+  Buffer<EdgeSegment> edge_segments_;
+  Buffer<EdgeInfo> edge_info_;
   std::unique_ptr<EmbreeScene> embree_;
   std::uint64_t embree_bytes_ = 0;
   ResourceId resource_;
   SceneView view_;
   FaceView face_view_;
+  EdgeView edge_view_;
   std::int64_t version_ = 0;
 };
 

@@ -6,6 +6,7 @@
 
 #include "dispatch/row_dispatcher.hpp"
 #include "scene/bvh8_builder.hpp"
+#include "scene/edge_bvh.hpp"
 #include "scene/face_data.hpp"
 #include "scene/replica.hpp"
 #include "shardwise/runtime/error.hpp"
@@ -55,6 +56,7 @@ Scene& Scene::operator=(Scene&& other) noexcept {
   bvh_ = std::move(other.bvh_);
   bvh_version_ = other.bvh_version_;
   has_face_data_ = other.has_face_data_;
+  edge_bvh_ = std::move(other.edge_bvh_);
   poison_ = std::move(other.poison_);
   failing_replica_ = other.failing_replica_;
   return *this;
@@ -66,6 +68,8 @@ void Scene::build() {
   bvh_ = std::make_unique<Bvh8>(build_bvh8(geometry.vertices, geometry.faces, geometry.hittable));
   bvh_version_ = model_.version();
   poison_.clear();
+  edge_bvh_.reset();
+  for (const auto& replica : replicas_) replica->drop_edges();
   broadcast("build");
 }
 
@@ -76,14 +80,51 @@ bool Scene::sync() {
   // The model may have been synchronised or built without us: what counts is what the replicas have.
   const SceneChange change = model_.changes_since(bvh_version_);
   if (change.kind == SceneChange::Kind::none) return false;
+  if (change.kind == SceneChange::Kind::edge_mask) {
+    broadcast_edge_mask();
+    return true;
+  }
   const SceneGeometry& geometry = model_.geometry();
-  if (change.kind == SceneChange::Kind::vertices)
+  if (change.kind == SceneChange::Kind::vertices) {
     refit_bvh8(*bvh_, geometry.vertices, geometry.faces, geometry.hittable);
-  else
+    if (edge_bvh_) refit_edge_bvh(*edge_bvh_, model_.edges(), geometry, model_.edge_mask());
+  } else {
     *bvh_ = build_bvh8(geometry.vertices, geometry.faces, geometry.hittable);
+    edge_bvh_.reset();
+    for (const auto& replica : replicas_) replica->drop_edges();
+  }
   bvh_version_ = model_.version();
   broadcast("sync");
   return true;
+}
+
+bool Scene::set_edge_mask(std::span<const std::uint8_t> mask) {
+  if (is_poisoned()) throw Error(ErrorClass::poisoned, "set_edge_mask: " + poison_);
+  if (!bvh_) throw_state("set_edge_mask: the scene is not built; call build() first");
+  if (!model_.set_edge_mask(mask)) return false;
+  // Where the model has also moved without us, the replicas wait for sync() with both.
+  if (model_.changes_since(bvh_version_).kind == SceneChange::Kind::edge_mask) broadcast_edge_mask();
+  return true;
+}
+
+void Scene::broadcast_edge_mask() {
+  bvh_version_ = model_.version();
+  if (edge_bvh_) {
+    mask_edge_bvh(*edge_bvh_, model_.edge_mask());
+    run_on_replicas("set_edge_mask", [&](Graph& graph) {
+      for (int d = 0; d < devices().size(); ++d) {
+        fail_if_asked(d);
+        replicas_[static_cast<std::size_t>(d)]->upload_edges(graph, d, *edge_bvh_);
+      }
+    });
+  }
+  for (const auto& replica : replicas_) replica->set_version(bvh_version_);
+}
+
+void Scene::fail_if_asked(int device) {
+  if (failing_replica_ != device) return;
+  failing_replica_ = -1;
+  throw Error(ErrorClass::device, devices()[device].name() + ": failed by a test");
 }
 
 void Scene::broadcast(const char* step) {
@@ -91,11 +132,11 @@ void Scene::broadcast(const char* step) {
   const FaceArrays faces = has_face_data_ ? make_face_arrays(model_) : FaceArrays{};
   run_on_replicas(step, [&](Graph& graph) {
     for (int d = 0; d < devices().size(); ++d) {
-      if (std::exchange(failing_replica_, failing_replica_ == d ? -1 : failing_replica_) == d)
-        throw Error(ErrorClass::device, devices()[d].name() + ": failed by a test");
+      fail_if_asked(d);
       Replica& replica = *replicas_[static_cast<std::size_t>(d)];
       replica.upload(graph, d, *bvh_, model_.geometry(), model_.version());
       if (has_face_data_) replica.upload_faces(graph, d, faces);
+      if (edge_bvh_) replica.upload_edges(graph, d, *edge_bvh_);
     }
   });
 }
@@ -109,6 +150,19 @@ void Scene::require_face_data(const std::string& op) {
       replicas_[static_cast<std::size_t>(d)]->upload_faces(graph, d, faces);
   });
   has_face_data_ = true;
+}
+
+void Scene::require_edges(const std::string& op) {
+  require_ready(op);
+  if (edge_bvh_) return;
+  auto bvh = std::make_unique<EdgeBvh>(build_edge_bvh(model_.edges(), model_.geometry(), model_.edge_mask()));
+  run_on_replicas("the upload of edges", [&](Graph& graph) {
+    for (int d = 0; d < devices().size(); ++d) {
+      fail_if_asked(d);
+      replicas_[static_cast<std::size_t>(d)]->upload_edges(graph, d, *bvh);
+    }
+  });
+  edge_bvh_ = std::move(bvh);
 }
 
 void Scene::run_on_replicas(const char* step, const std::function<void(Graph&)>& fill) {

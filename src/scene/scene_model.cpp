@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "scene/edge_table.hpp"
 #include "shardwise/runtime/error.hpp"
 #include "world_geometry.hpp"
 
@@ -155,9 +156,16 @@ const Transform& SceneModel::transform_after_sync(std::int32_t id) const {
   return found != pending_transforms_.end() ? found->second : shape(id).to_world;
 }
 
-void SceneModel::apply_pending() {
-  for (auto& [id, vertices] : pending_vertices_)
-    meshes_[at(shapes_[at(id)].geometry)].vertices = std::move(vertices);
+void SceneModel::apply_pending(bool remember_built) {
+  for (auto& [id, vertices] : pending_vertices_) {
+    std::vector<Vec3f>& current = meshes_[at(shapes_[at(id)].geometry)].vertices;
+    current.swap(vertices);
+    // Edges keep the classes of build(): remember what they come from until they are made.
+    if (remember_built && !built_meshes_.contains(id)) {
+      const auto hittable = slice(geometry_.hittable, geometry_.face_offset, id);
+      built_meshes_[id] = {std::move(vertices), {hittable.begin(), hittable.end()}};
+    }
+  }
   for (const auto& [id, to_world] : pending_transforms_) shapes_[at(id)].to_world = to_world;
   pending_vertices_.clear();
   pending_transforms_.clear();
@@ -209,11 +217,15 @@ void SceneModel::build() {
   next.diagonal = diagonal_of(next.bounds);
   fail_on(next.defects, "build");
 
-  apply_pending();
+  apply_pending(false);
+  edges_.set(nullptr);
+  built_meshes_.clear();
+  edge_mask_.clear();
   geometry_ = std::move(next);
   ++version_;
   ++edge_version_;
   built_version_ = version_;
+  geometry_version_ = version_;
   for (Shape& shape : shapes_) shape.changed_version = version_;
   ready_ = true;
 }
@@ -249,10 +261,11 @@ bool SceneModel::sync() {
   }
   if (!updates.empty()) fail_on(defects, "sync");
 
-  apply_pending();
+  apply_pending(true);
   if (updates.empty()) return false;
   ++version_;
   ++edge_version_;
+  geometry_version_ = version_;
   for (const Update& update : updates) {
     std::copy(update.world.begin(), update.world.end(),
               slice(geometry_.vertices, geometry_.vertex_offset, update.id).begin());
@@ -274,6 +287,8 @@ SceneChange SceneModel::changes_since(std::int64_t since_version) const {
   SceneChange change;
   if (since_version < built_version_) {
     change.kind = SceneChange::Kind::everything;
+  } else if (since_version < version_ && since_version >= geometry_version_) {
+    change.kind = SceneChange::Kind::edge_mask;
   } else if (since_version < version_) {
     change.kind = SceneChange::Kind::vertices;
     for (std::int32_t id = 0; id < num_meshes(); ++id) {
@@ -290,6 +305,60 @@ const SceneGeometry& SceneModel::geometry() const {
                             pending_transforms_.size(), pending_vertices_.size()));
   }
   return geometry_;
+}
+
+const EdgeTable& SceneModel::edges() const {
+  if (!ready_) throw_state("edges: the scene is not built (not ready); call build() first");
+  return edges_.get_or_make([this] { return make_edges(); });
+}
+
+EdgeTable SceneModel::make_edges() const {
+  std::vector<EdgeShape> shapes;
+  for (std::int32_t id = 0; id < num_meshes(); ++id) {
+    const Shape& shape = shapes_[at(id)];
+    // Static meshes, and with them the owners of instances, are where they were at build().
+    const std::int32_t source = shape.owner;
+    EdgeShape edges;
+    edges.positions = std::span<const Vec3f>(geometry_.vertices)
+                          .subspan(at(geometry_.vertex_offset[at(source)]), mesh(id).vertices.size());
+    edges.hittable = std::span<const std::uint8_t>(geometry_.hittable)
+                         .subspan(at(geometry_.face_offset[at(source)]), mesh(id).faces.size());
+    edges.edges_enabled = mesh(id).edges_enabled;
+    if (shape.is_instance || shape.dynamic) edges.weld_group = 1 + id;
+    if (!shape.is_instance && shape.dynamic) {
+      const auto built = built_meshes_.find(id);
+      edges.positions = built == built_meshes_.end() ? mesh(id).vertices : built->second.vertices;
+      if (built != built_meshes_.end()) edges.hittable = built->second.hittable;
+    }
+    shapes.push_back(edges);
+  }
+  return build_edge_table(geometry_, shapes, options_.weld);
+}
+
+bool SceneModel::set_edge_mask(std::span<const std::uint8_t> mask) {
+  if (!ready_) throw_state("set_edge_mask: the scene is not built; call build() first");
+  const std::size_t count = edges().edges.size();
+  if (mask.size() != count) {
+    throw_usage(fmt::format("set_edge_mask: mask must have one entry an edge: length {} (got {})", count,
+                            mask.size()));
+  }
+  std::vector<std::uint8_t> next(count);
+  bool all = true, same = true;
+  for (std::size_t e = 0; e < count; ++e) {
+    next[e] = mask[e] != 0;
+    all = all && next[e];
+    same = same && next[e] == (edge_mask_.empty() || edge_mask_[e]);
+  }
+  if (same) return false;
+  if (all) next.clear();
+  edge_mask_ = std::move(next);
+  ++version_;
+  ++edge_version_;
+  return true;
+}
+
+std::int64_t SceneModel::drifted_edge_classes() const {
+  return count_drifted_classes(edges(), geometry().vertices);
 }
 
 void SceneModel::fail_on(const std::vector<Defect>& defects, const char* op) const {

@@ -82,8 +82,8 @@ struct Chains {
   std::span<const Vec3f> points;               ///< [N x P]
   std::span<const std::int32_t> chain_length;  ///< [N] optional: segments that count, clamped to P - 1;
                                                ///< negative: an inactive row
-  std::span<const std::int32_t> ignore;  ///< [N x (P - 1) x K] optional
-  std::span<const std::uint8_t> active;  ///< [N] optional
+  std::span<const std::int32_t> ignore;        ///< [N x (P - 1) x K] optional
+  std::span<const std::uint8_t> active;        ///< [N] optional
   std::vector<RowInput> columns() const { return {points, chain_length, ignore, active}; }
 };
 struct VisibleChainColumns {

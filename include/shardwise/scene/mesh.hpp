@@ -32,7 +32,7 @@ struct Mesh {
   bool use_face_normals = false;      ///< shading uses the geometric normal although vertex normals are there
   Transform to_world;
   std::int32_t material = -1;  ///< index into the scene's material table; -1: none
-  bool edges_enabled = true;   ///< the mesh's own edges may diffract; kept, not read yet
+  bool edges_enabled = true;   ///< false: its faces have no edges among themselves, yet join other meshes'
   bool dynamic = false;        ///< vertices may be updated after build()
 };
 

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,10 @@ class Scene {
   /// Brings every replica to the model, with what it has queued. Returns whether anything changed.
   bool sync();
 
+  /// Sets the edge mask of the model (SceneModel::set_edge_mask) and of every replica, now. Returns whether
+  /// anything changed. Throws a state error where the scene is not built, a usage error for a wrong length.
+  bool set_edge_mask(std::span<const std::uint8_t> mask);
+
   const DeviceSet& devices() const { return executor_->devices(); }
   const SceneOptions& options() const { return options_; }
   std::int64_t version() const { return model_.version(); }
@@ -68,6 +73,10 @@ class Scene {
   /// hold them, now and after later builds and syncs ("face_data" in scene_bytes()). The first call waits for
   /// the copies. Throws as require_ready(); a failed copy poisons the scene.
   void require_face_data(const std::string& op);
+  /// For operations that look for edges: makes every replica hold the tree over them, which later syncs and
+  /// masks keep up to date and a build() drops ("edges" in scene_bytes()). The first call waits for the
+  /// copies. Throws as require_ready(); a failed copy poisons the scene.
+  void require_edges(const std::string& op);
   Executor& executor() { return *executor_; }
   /// Runs calls on rows, and remembers what they cost.
   RowDispatcher& rows() { return *rows_; }
@@ -77,6 +86,8 @@ class Scene {
 
  private:
   void broadcast(const char* step);
+  void broadcast_edge_mask();
+  void fail_if_asked(int device);
   /// Runs the graph that `fill` makes; poisons the scene where that fails.
   void run_on_replicas(const char* step, const std::function<void(Graph&)>& fill);
 
@@ -88,6 +99,7 @@ class Scene {
   std::unique_ptr<struct Bvh8> bvh_;
   std::int64_t bvh_version_ = 0;
   bool has_face_data_ = false;
+  std::unique_ptr<struct EdgeBvh> edge_bvh_;  // null: nobody has asked since the last build
   std::string poison_;
   int failing_replica_ = -1;
 };

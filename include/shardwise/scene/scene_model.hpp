@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "shardwise/numeric/vec3.hpp"
+#include "shardwise/scene/edges.hpp"
 #include "shardwise/scene/material.hpp"
 #include "shardwise/scene/mesh.hpp"
 
@@ -39,7 +40,8 @@ enum class DefectPolicy {
 
 struct SceneModelOptions {
   DefectPolicy defects = DefectPolicy::drop;
-  bool strict_materials = false;  ///< a frequency outside a class's range is an error, not a warning
+  bool strict_materials = false;       ///< a frequency outside a class's range is an error, not a warning
+  EdgeWeld weld = EdgeWeld::position;  ///< which vertices are one for edges
 };
 
 /// Something in the input that cannot be hit.
@@ -85,7 +87,9 @@ struct SceneGeometry {
 struct SceneChange {
   enum class Kind {
     none,
-    vertices,    ///< vertices, face_normal, hittable, bounds, max_coordinate, defects of `shapes` moved
+    edge_mask,   ///< the edge mask alone
+    vertices,    ///< vertices, face_normal, hittable, bounds, max_coordinate, defects of `shapes` moved;
+                 ///< perhaps the edge mask as well
     everything,  ///< a build(): ids, counts and materials may be others
   };
   Kind kind = Kind::none;
@@ -140,8 +144,14 @@ class SceneModel {
   /// mending.
   bool sync();
 
+  /// Which edges nearest_edge finds: one byte for each of edges(), 0 hides it. Takes effect at once; survives
+  /// sync(), while build() shows all edges again. A mask like the one in force changes nothing; another one
+  /// raises version and edge_version. Returns whether it did. Throws a state error while the scene is not
+  /// built, a usage error for a wrong length. (On devices: Scene::set_edge_mask().)
+  bool set_edge_mask(std::span<const std::uint8_t> mask);
+
   std::int64_t version() const noexcept { return version_; }
-  /// Rises with the geometry of edges.
+  /// Rises with the geometry of edges and with their mask.
   std::int64_t edge_version() const noexcept { return edge_version_; }
   /// Whether build() has run since the last add_mesh() or add_instance().
   bool is_ready() const noexcept { return ready_; }
@@ -163,6 +173,15 @@ class SceneModel {
   /// The world arrays. Throws a state error while the scene is not built or has pending updates. The
   /// reference stays valid until the next build() or sync().
   const SceneGeometry& geometry() const;
+
+  /// The edges, by position (edges.hpp). Made on the first call after a build(); ids and records do not
+  /// change until the next one. Throws a state error while the scene is not built. The reference stays valid
+  /// until the next build().
+  const EdgeTable& edges() const;
+  /// The mask in force, one byte an edge; empty where all are shown.
+  const std::vector<std::uint8_t>& edge_mask() const noexcept { return edge_mask_; }
+  /// Classes of vertices that were in one place at build() and no longer are. State errors as geometry().
+  std::int64_t drifted_edge_classes() const;
 
   const std::string& shape_name(std::int32_t id) const { return shape(id).name; }
   bool is_instance(std::int32_t id) const { return shape(id).is_instance; }
@@ -194,7 +213,14 @@ class SceneModel {
   void fail_on(const std::vector<Defect>& defects, const char* op) const;
   const std::vector<Vec3f>& vertices_after_sync(std::int32_t id) const;
   const Transform& transform_after_sync(std::int32_t id) const;
-  void apply_pending();
+  void apply_pending(bool remember_built);
+  EdgeTable make_edges() const;
+
+  /// What decides the edges of a dynamic mesh, as it was at build().
+  struct BuiltMesh {
+    std::vector<Vec3f> vertices;  // object space
+    std::vector<std::uint8_t> hittable;
+  };
 
   SceneModelOptions options_;
   std::vector<Material> materials_;
@@ -207,6 +233,10 @@ class SceneModel {
   std::int64_t version_ = 0;
   std::int64_t edge_version_ = 0;
   std::int64_t built_version_ = 0;  // the version of the last build()
+  LazyShared<EdgeTable> edges_;
+  std::map<std::int32_t, BuiltMesh> built_meshes_;  // of dynamic meshes that have changed since
+  std::vector<std::uint8_t> edge_mask_;             // empty: all ones
+  std::int64_t geometry_version_ = 0;               // the version in which a vertex last changed
 };
 
 }  // namespace shardwise

@@ -1,0 +1,8 @@
+// CUDA launches of rows that look for edges. The bodies are those of the host.
+
+#include "rays/nearest_edge_rows.hpp"
+#include "runtime/cuda/for_each.cuh"
+
+SW_INSTANTIATE_FOR_EACH(shardwise::NearestEdgeOfPointRows);
+SW_INSTANTIATE_FOR_EACH(shardwise::NearestEdgeOfRayRows);
+SW_INSTANTIATE_FOR_EACH(shardwise::NearestEdgesOfPointRows);
