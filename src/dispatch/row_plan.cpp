@@ -7,6 +7,7 @@
 
 #include "dispatch/reachable.hpp"
 #include "runtime/packed_memory.hpp"
+#include "shardwise/dispatch/operation_table.hpp"
 #include "shardwise/runtime/error.hpp"
 #include "shardwise/shard/floor.hpp"
 
@@ -104,6 +105,7 @@ double Planner::fixed(DispatchMode mode) const {
 
 void Planner::resolve_weights() {
   const auto& by_operation = options.operation_weights;
+  for (const auto& entry : by_operation) require_operation(entry.first, operation.name + ": weights");
   weights = options.weights;
   if (weights.empty()) {
     auto found = by_operation.find(operation.name);
