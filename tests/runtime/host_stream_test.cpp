@@ -196,6 +196,7 @@ struct BrokenEvent final : EventState {
   void wait_on_host() override { throw Error(ErrorClass::lost, "the device is gone"); }
   bool is_signalled() override { return false; }
   bool failed() override { return true; }
+  double seconds_since(EventState&) override { return 0; }
 };
 
 TEST_F(HostStreams, AnEventThatThrowsFailsTheStreamAndNotTheProcess) {

@@ -19,8 +19,15 @@ class EventState {
   virtual bool is_signalled() = 0;
   /// Once signalled: whether anything that the event was recorded behind failed or was dropped.
   virtual bool failed() = 0;
+  /// Seconds from `earlier` to this event. Both are signalled, and timed on the same device
+  /// (seconds_between() has checked that).
+  virtual double seconds_since(EventState& earlier) = 0;
   /// What the event was recorded behind; for messages and the timeline.
   std::string recorded_after;
+  /// The device that a timed event was recorded on; null for an event without a time stamp. It tells devices
+  /// apart and is for nothing else: events may outlive devices.
+  const Device* timed_on = nullptr;
+  std::string timed_on_name;
 };
 
 /// A point in a stream. Copyable; the empty event is always signalled.
@@ -41,6 +48,13 @@ class Event {
   std::shared_ptr<EventState> state_;
 };
 
+/// Seconds of the device's time from one event to another, negative where `to` passed first: wall time on
+/// host, the GPU's own clock on CUDA (about 0.5 us coarse, more as the distance grows: floats of
+/// milliseconds), virtual time on sim. Both come from record_timed() on the same device and are signalled; a
+/// failed event has the time at which it was dropped. Throws a usage Error where an event is empty, has no
+/// time stamp or is of another device, a state Error where one is not signalled yet.
+double seconds_between(const Event& from, const Event& to);
+
 /// One in-order queue. A stream that meets an error keeps the first one and drops what is queued behind it;
 /// dropped operations still signal their events, as failed, and a stream that waits for a failed event fails
 /// too (with a DependencyError), so nobody hangs and no garbage is used. Calls come from one thread at a
@@ -56,6 +70,8 @@ class Stream {
 
   virtual void enqueue(Operation operation) = 0;
   virtual Event record() = 0;
+  /// As record(), with the time at which the stream passed it: see seconds_between().
+  virtual Event record_timed() = 0;
   /// What comes next on this stream waits for `event`, which may be of any backend but sim with a real one.
   virtual void wait(const Event& event) = 0;
   /// Blocks until all that was enqueued is done; throws the stored error and clears it.
@@ -65,6 +81,8 @@ class Stream {
 
  protected:
   Stream(Device& device, std::string name) : device_(device), name_(std::move(name)) {}
+  /// Marks an event of this stream as timed here.
+  void mark_timed(EventState& event) const;
 
  private:
   Device& device_;

@@ -3,6 +3,8 @@
 #include <cuda.h>
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 
 #include "runtime/cuda/cuda_check.hpp"
 #include "runtime/host/host_stream.hpp"
@@ -11,13 +13,57 @@
 
 namespace shardwise {
 
-CudaEvent::CudaEvent(int device, bool timed) : device_(device) {
+namespace {
+
+/// Events with timing that nobody uses, by GPU. Never destroyed: events may outlive static objects. Reuse is
+/// sound at any time: who waits for an event that is recorded anew waits for what it stood for before.
+struct TimedEventPool {
+  static constexpr std::size_t kept = 256;  ///< for each GPU
+  std::mutex mutex;
+  std::map<int, std::vector<cudaEvent_t>> idle;
+
+  static TimedEventPool& instance() {
+    static TimedEventPool* pool = new TimedEventPool;
+    return *pool;
+  }
+  cudaEvent_t take(int device) {
+    std::lock_guard lock(mutex);
+    std::vector<cudaEvent_t>& events = idle[device];
+    if (events.empty()) return nullptr;
+    cudaEvent_t event = events.back();
+    events.pop_back();
+    return event;
+  }
+  /// Whether the pool took it.
+  bool give(int device, cudaEvent_t event) {
+    std::lock_guard lock(mutex);
+    std::vector<cudaEvent_t>& events = idle[device];
+    if (events.size() >= kept) return false;
+    events.push_back(event);
+    return true;
+  }
+};
+
+}  // namespace
+
+CudaEvent::CudaEvent(int device, bool timed) : device_(device), timed_(timed) {
+  if (timed_) event_ = TimedEventPool::instance().take(device_);
+  if (event_) return;
   CurrentCudaDevice current(device_);
-  SW_CUDA(cudaEventCreateWithFlags(&event_, timed ? cudaEventDefault : cudaEventDisableTiming));
+  SW_CUDA(cudaEventCreateWithFlags(&event_, timed_ ? cudaEventDefault : cudaEventDisableTiming));
 }
 
 CudaEvent::~CudaEvent() {
-  if (event_) cudaEventDestroy(event_);
+  if (!event_) return;
+  if (timed_ && TimedEventPool::instance().give(device_, event_)) return;
+  if (cudaEventDestroy(event_) != cudaSuccess) cudaGetLastError();  // of a lost device
+}
+
+double CudaEvent::seconds_since(EventState& earlier) {
+  CurrentCudaDevice current(device_);
+  float milliseconds = 0;
+  SW_CUDA(cudaEventElapsedTime(&milliseconds, dynamic_cast<CudaEvent&>(earlier).event_, event_));
+  return milliseconds * 1e-3;
 }
 
 void CudaEvent::wait_on_host() {
@@ -147,8 +193,9 @@ void CudaStream::enqueue(Operation operation) {
   }
 }
 
-Event CudaStream::record() {
-  auto event = std::make_shared<CudaEvent>(device_.index(), false);
+Event CudaStream::record(bool timed) {
+  auto event = std::make_shared<CudaEvent>(device_.index(), timed);
+  if (timed) mark_timed(*event);
   event->recorded_after = last_enqueued_;
   event->behind_error = static_cast<bool>(error_);
   event->upstream = upstream_;

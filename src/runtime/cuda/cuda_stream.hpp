@@ -17,6 +17,8 @@ namespace shardwise {
 /// be dropped once it is enqueued, so what is behind it counts as failed, and its results are not handed out.
 using UpstreamFailure = std::shared_ptr<std::atomic<bool>>;
 
+/// Events with timing come from a pool of the process, which keeps some for each GPU: making one costs more
+/// than what it times often does.
 class CudaEvent final : public EventState {
  public:
   CudaEvent(int device, bool timed);
@@ -24,6 +26,7 @@ class CudaEvent final : public EventState {
   void wait_on_host() override;
   bool is_signalled() override;
   bool failed() override;
+  double seconds_since(EventState& earlier) override;
   cudaEvent_t native() const { return event_; }
 
   bool behind_error = false;              ///< recorded behind an error
@@ -31,6 +34,7 @@ class CudaEvent final : public EventState {
 
  private:
   int device_;
+  bool timed_;
   cudaEvent_t event_ = nullptr;
 };
 
@@ -40,7 +44,8 @@ class CudaStream final : public Stream {
   ~CudaStream() override;
 
   void enqueue(Operation operation) override;
-  Event record() override;
+  Event record() override { return record(false); }
+  Event record_timed() override { return record(true); }
   void wait(const Event& event) override;
   void synchronize() override;
   std::string error() override;
@@ -54,6 +59,7 @@ class CudaStream final : public Stream {
     std::shared_ptr<CudaEvent> begin, end;
   };
   class PinnedWords;
+  Event record(bool timed);
   void wait_for_host_event(const Event& event);
   void add_upstream(const UpstreamFailure& failure);
   bool upstream_failed() const;

@@ -27,10 +27,16 @@ void HostEvent::signal(bool failed) {
     std::lock_guard lock(mutex_);
     signalled_ = true;
     failed_ = failed;
+    if (timed_on) time_ = std::chrono::steady_clock::now();
     callbacks.swap(callbacks_);
   }
   condition_.notify_all();
   for (const auto& callback : callbacks) callback();
+}
+
+double HostEvent::seconds_since(EventState& earlier) {
+  // Written before the signal, and both are signalled.
+  return std::chrono::duration<double>(time_ - dynamic_cast<HostEvent&>(earlier).time_).count();
 }
 
 void HostEvent::on_signal(std::function<void()> function) {
@@ -86,9 +92,10 @@ void HostStream::enqueue(Operation operation) {
   push({std::move(operation), nullptr, nullptr});
 }
 
-Event HostStream::record() {
+Event HostStream::record(bool timed) {
   auto event = std::make_shared<HostEvent>();
   event->recorded_after = last_enqueued_;
+  if (timed) mark_timed(*event);
   push({{}, event, nullptr});
   return Event(event);
 }

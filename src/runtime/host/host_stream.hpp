@@ -4,6 +4,7 @@
 // holds up all behind it; nothing that an item does ends the worker. error_ is set by the worker while it is
 // busy and taken by the enqueuing thread while it is not.
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -20,6 +21,7 @@ class HostEvent final : public EventState {
   bool is_signalled() override;
   void signal(bool failed);
   bool failed() override;
+  double seconds_since(EventState& earlier) override;
   /// Runs `function` once signalled, at once if it already is, on the signalling thread.
   void on_signal(std::function<void()> function);
 
@@ -27,6 +29,7 @@ class HostEvent final : public EventState {
   std::mutex mutex_;
   std::condition_variable condition_;
   bool signalled_ = false, failed_ = false;
+  std::chrono::steady_clock::time_point time_;  ///< of the signal, where timed
   std::vector<std::function<void()>> callbacks_;
 };
 
@@ -36,7 +39,8 @@ class HostStream final : public Stream {
   ~HostStream() override;
 
   void enqueue(Operation operation) override;
-  Event record() override;
+  Event record() override { return record(false); }
+  Event record_timed() override { return record(true); }
   void wait(const Event& event) override;
   void synchronize() override;
   std::string error() override;
@@ -47,6 +51,7 @@ class HostStream final : public Stream {
     std::shared_ptr<HostEvent> signal;     ///< set: a record
     std::shared_ptr<EventState> wait_for;  ///< set: a wait
   };
+  Event record(bool timed);
   void push(Item item);
   void run();
   void run_item(Item& item, bool failed);

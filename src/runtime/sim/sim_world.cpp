@@ -21,6 +21,10 @@ void SimEvent::signal(bool failed, double time_s) {
   time_s_ = time_s;
 }
 
+double SimEvent::seconds_since(EventState& earlier) {
+  return time_s_ - dynamic_cast<SimEvent&>(earlier).time_s_;
+}
+
 std::vector<RaceReport> SimScheduler::races() const {
   std::vector<RaceReport> result;
   for (const Race& race : checker_.races()) result.push_back({race.first, race.second, race.text()});
@@ -122,9 +126,10 @@ void SimStream::enqueue(Operation operation) {
   push({std::move(operation), nullptr, nullptr});
 }
 
-Event SimStream::record() {
+Event SimStream::record(bool timed) {
   auto event = std::make_shared<SimEvent>(device_.shared_world());
   event->recorded_after = last_enqueued_;
+  if (timed) mark_timed(*event);
   event->clock = device_.world().checker().on_record(index_);
   push({{}, event, nullptr});
   return Event(event);

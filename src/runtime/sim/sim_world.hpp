@@ -26,6 +26,7 @@ class SimEvent final : public EventState {
   bool failed() override { return failed_; }
   void signal(bool failed, double time_s);
   double time_s() const { return time_s_; }
+  double seconds_since(EventState& earlier) override;
 
   VectorClock clock;
 
@@ -98,7 +99,8 @@ class SimStream final : public Stream {
   ~SimStream() override;
 
   void enqueue(Operation operation) override;
-  Event record() override;
+  Event record() override { return record(false); }
+  Event record_timed() override { return record(true); }
   void wait(const Event& event) override;
   void synchronize() override;
   std::string error() override;
@@ -117,6 +119,7 @@ class SimStream final : public Stream {
     std::shared_ptr<SimEvent> signal, wait_for;
     double earliest_s = 0;  ///< the host's virtual time when this was enqueued
   };
+  Event record(bool timed);
   void push(Item item);
   void run_operation(Operation& operation);
   void fail(std::exception_ptr error) {
