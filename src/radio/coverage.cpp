@@ -328,7 +328,7 @@ void CoverageCall::add_lanes(Graph& graph, DeviceState& state) {
     Operation trace;
     trace.name = fmt::format("trace lanes {}..{}", chunk.begin, chunk.end());
     trace.accesses = accesses;
-    trace.predicted_s = static_cast<double>(chunk.count) * 1e-6;
+    trace.items = chunk.count;
     trace.body = [this, launch, &replica](LaunchContext& context) mutable {
       std::atomic<std::int64_t>* done = plan.request.progress ? &lanes_done : nullptr;
 #if SHARDWISE_WITH_CUDA

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <set>
+#include <tuple>
 
 #include "runtime/host/host_device.hpp"
 #include "runtime/sim/sim_world.hpp"
@@ -85,6 +87,28 @@ void check_alike(const std::vector<std::shared_ptr<Device>>& devices, bool allow
   }
 }
 
+/// Checks what options say of sim devices against their number, 0 for a set of real ones.
+void check_sim_options(const std::string& spec, const OpenOptions& options, int count) {
+  const std::vector<double>& speeds = options.sim_speeds;
+  if (!speeds.empty() && static_cast<int>(speeds.size()) != count)
+    throw_usage(
+        fmt::format("devices: sim_speeds has {} factors for the {} sim devices of '{}'; give one for each",
+                    speeds.size(), count, spec));
+  for (std::size_t i = 0; i < speeds.size(); ++i)
+    if (!std::isfinite(speeds[i]) || speeds[i] <= 0)
+      throw_usage(fmt::format("devices: sim_speeds[{}] is {}; give a finite factor above 0", i, speeds[i]));
+  const SimCosts& costs = options.sim_costs;
+  const std::tuple<const char*, double, bool> values[] = {
+      {"launch_latency_s", costs.launch_latency_s, true},
+      {"ns_per_item", costs.ns_per_item, true},
+      {"copy_latency_s", costs.copy_latency_s, true},
+      {"copy_bytes_per_s", costs.copy_bytes_per_s, false}};
+  for (const auto& [name, value, may_be_zero] : values)
+    if (!std::isfinite(value) || value < 0 || (value == 0 && !may_be_zero))
+      throw_usage(fmt::format("devices: sim_costs.{} is {}; give a finite number {} 0", name, value,
+                              may_be_zero ? "of at least" : "above"));
+}
+
 }  // namespace
 
 DeviceSet DeviceSet::first() const {
@@ -120,6 +144,7 @@ DeviceSet open_devices(const std::string& spec, const OpenOptions& options) {
   });
   if (any_sim && any_real)
     throw_usage("devices: '" + wanted + "' mixes sim with real devices, which share no time; use one kind");
+  if (!any_sim) check_sim_options(wanted, options, 0);
   // Beside a GPU, host devices use pinned memory: a copy from pageable memory may read its source when it is
   // enqueued, before the event that the stream waits for.
   HostAllocator allocator{allocate_host_bytes, release_host_bytes};
@@ -159,11 +184,14 @@ DeviceSet open_devices(const std::string& spec, const OpenOptions& options) {
         bad_part(part.text, "is a second sim part; give one with the total number of devices");
       const int count =
           part.arguments.empty() ? 1 : parse_count(part.text, part.arguments, "the number of devices");
-      auto world = std::make_shared<SimScheduler>(options.sim_seed, available_cores());
+      check_sim_options(wanted, options, count);
+      auto world = std::make_shared<SimScheduler>(options.sim_seed, available_cores(), options.sim_costs);
       set.sim_world_ = world;
       for (int i = 0; i < count; ++i) {
         const DeviceInfo info = host_info(PlatformKind::sim, i, available_cores());
-        set.devices_.push_back(std::make_shared<SimDevice>(info, world, info.memory_bytes));
+        const double speed =
+            options.sim_speeds.empty() ? 1.0 : options.sim_speeds[static_cast<std::size_t>(i)];
+        set.devices_.push_back(std::make_shared<SimDevice>(info, world, info.memory_bytes, speed));
       }
     } else if (part.platform == "cuda") {
 #if SHARDWISE_WITH_CUDA

@@ -1,4 +1,4 @@
-// Sim streams: a seeded order, virtual time, deadlocks and failures that are told.
+// Sim streams: a seeded order, deadlocks and failures that are told.
 
 #include <gtest/gtest.h>
 
@@ -13,10 +13,9 @@ namespace shardwise {
 namespace {
 
 Operation work(
-    std::string name, std::function<void()> body = [] {}, double predicted_s = 0) {
+    std::string name, std::function<void()> body = [] {}) {
   Operation operation;
   operation.name = std::move(name);
-  operation.predicted_s = predicted_s;
   operation.body = [body = std::move(body)](LaunchContext&) { body(); };
   return operation;
 }
@@ -183,46 +182,6 @@ TEST(SimStreams, ErrorsAreKeptPassedOnAndCleared) {
     a->synchronize();
     EXPECT_TRUE(ran);
   }
-}
-
-TEST(SimStreams, VirtualTimeFollowsPredictionsAndEvents) {
-  const DeviceSet devices = sim("sim:2");
-  const auto a = devices[0].create_stream("a"), b = devices[1].create_stream("b");
-  devices.timeline().start();
-  a->enqueue(work(
-      "long", [] {}, 2.0));
-  const Event event = a->record();
-  b->enqueue(work(
-      "beside", [] {}, 0.5));
-  b->wait(event);
-  b->enqueue(work(
-      "behind", [] {}, 1.0));
-  b->synchronize();
-  EXPECT_DOUBLE_EQ(devices.sim_world()->virtual_time(), 3.0);
-  // What the host enqueues after a wait begins after it, on an idle stream too.
-  a->enqueue(work(
-      "later", [] {}, 0.25));
-  a->synchronize();
-  EXPECT_DOUBLE_EQ(devices.sim_world()->virtual_time(), 3.25);
-
-  std::map<std::string, std::pair<double, double>> times;
-  for (const TimelineRecord& record : devices.timeline().records())
-    times[record.name] = {record.begin_s, record.end_s};
-  EXPECT_EQ(times.at("long"), (std::pair{0.0, 2.0}));
-  EXPECT_EQ(times.at("beside"), (std::pair{0.0, 0.5}));
-  EXPECT_EQ(times.at("behind"), (std::pair{2.0, 3.0}));
-  EXPECT_EQ(times.at("later"), (std::pair{3.0, 3.25}));
-}
-
-TEST(SimStreams, VirtualTimeNeverGoesBack) {
-  const DeviceSet devices = sim("sim:1");
-  {
-    const auto stream = devices[0].create_stream("short");
-    stream->enqueue(work(
-        "x", [] {}, 5.0));
-    stream->synchronize();
-  }
-  EXPECT_DOUBLE_EQ(devices.sim_world()->virtual_time(), 5.0);
 }
 
 TEST(SimStreams, RacesAreReportedWithEverySeedAlsoWhereTheOrderHappenedToBeRight) {

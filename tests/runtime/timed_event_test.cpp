@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cmath>
 #include <random>
 #include <thread>
 
@@ -13,6 +14,15 @@
 namespace shardwise {
 namespace {
 
+/// A nanosecond an item and no latencies.
+OpenOptions exact(std::uint64_t seed = 1) {
+  OpenOptions options;
+  options.sim_seed = seed;
+  options.sim_costs.launch_latency_s = 0;
+  options.sim_costs.ns_per_item = 1;
+  return options;
+}
+
 Operation sleeping(double seconds) {
   Operation operation;
   operation.name = "sleep";
@@ -22,10 +32,11 @@ Operation sleeping(double seconds) {
   return operation;
 }
 
-Operation predicted(double seconds) {
+/// Takes `seconds` of virtual time with the costs of exact().
+Operation counted(double seconds) {
   Operation operation;
-  operation.name = "predicted";
-  operation.predicted_s = seconds;
+  operation.name = "counted";
+  operation.items = std::llround(seconds * 1e9);
   operation.body = [](LaunchContext&) {};
   return operation;
 }
@@ -79,9 +90,7 @@ TEST(TimedEvents, TwoStreamsOfOneHostDeviceShareAClock) {
 
 TEST(TimedEvents, SimEventsCarryVirtualTimeWithEverySeed) {
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
-    OpenOptions options;
-    options.sim_seed = seed;
-    const DeviceSet devices = open_devices("sim:2", options);
+    const DeviceSet devices = open_devices("sim:2", exact(seed));
     const auto a = devices[0].create_stream("a"), b = devices[1].create_stream("b");
     std::mt19937_64 random(seed);
     const Event begin_a = a->record_timed();
@@ -91,7 +100,7 @@ TEST(TimedEvents, SimEventsCarryVirtualTimeWithEverySeed) {
       const double time = 1e-3 * static_cast<double>(1 + random() % 100);
       const bool is_a = random() % 2 == 0;
       (is_a ? on_a : on_b) += time;
-      (is_a ? a : b)->enqueue(predicted(time));
+      (is_a ? a : b)->enqueue(counted(time));
     }
     const Event end_a = a->record_timed();
     b->wait(end_a);
@@ -106,13 +115,13 @@ TEST(TimedEvents, WithoutATimeStampThereIsAnErrorThatSaysSo) {
   for (const char* spec : {"host:1", "sim:1"}) {
     const DeviceSet devices = open_devices(spec);
     const auto stream = devices[0].create_stream("s");
-    stream->enqueue(predicted(1e-3));
+    stream->enqueue(counted(1e-3));
     const Event timed = stream->record_timed(), plain = stream->record();
     stream->synchronize();
     std::string text = error_of(ErrorClass::usage, [&] { (void)seconds_between(plain, timed); });
     EXPECT_TRUE(contains(text, "'from'") && contains(text, "record_timed")) << text;
     text = error_of(ErrorClass::usage, [&] { (void)seconds_between(timed, plain); });
-    EXPECT_TRUE(contains(text, "'to'") && contains(text, "predicted")) << text;
+    EXPECT_TRUE(contains(text, "'to'") && contains(text, "counted")) << text;
     text = error_of(ErrorClass::usage, [&] { (void)seconds_between(timed, Event()); });
     EXPECT_TRUE(contains(text, "empty")) << text;
   }
@@ -133,10 +142,10 @@ TEST(TimedEvents, EventsOfTwoDevicesHaveNoDistance) {
 }
 
 TEST(TimedEvents, AnEventThatIsNotSignalledIsAStateError) {
-  const DeviceSet devices = open_devices("sim:1");
+  const DeviceSet devices = open_devices("sim:1", exact());
   const auto stream = devices[0].create_stream("s");
   const Event first = stream->record_timed();
-  stream->enqueue(predicted(1.0));
+  stream->enqueue(counted(1.0));
   const Event second = stream->record_timed();
   const std::string text = error_of(ErrorClass::state, [&] { (void)seconds_between(first, second); });
   EXPECT_TRUE(contains(text, "sim:0")) << text;
@@ -149,7 +158,7 @@ TEST(TimedEvents, AFailedEventHasTheTimeAtWhichItWasDropped) {
     const DeviceSet devices = open_devices(spec);
     const auto stream = devices[0].create_stream("s");
     const Event first = stream->record_timed();
-    Operation bad = predicted(0);
+    Operation bad = counted(0);
     bad.body = [](LaunchContext&) { throw Error(ErrorClass::device, "boom"); };
     stream->enqueue(std::move(bad));
     stream->enqueue(sleeping(1.0));  // dropped
@@ -169,7 +178,7 @@ TEST(TimedEvents, TimedEventsOutliveTheirDevices) {
       const DeviceSet devices = open_devices(spec);
       const auto stream = devices[0].create_stream("s");
       first = stream->record_timed();
-      stream->enqueue(predicted(1e-3));
+      stream->enqueue(counted(1e-3));
       second = stream->record_timed();
     }
     EXPECT_GE(seconds_between(first, second), 0.0);

@@ -11,12 +11,26 @@ namespace shardwise {
 
 class SimWorld;
 
+/// How long operations take in sim's virtual time: a launch its latency + items x ns_per_item / the device's
+/// speed, a copy its latency + bytes / bandwidth, a release nothing. Launches of one device run one at a
+/// time, copies beside them and each other.
+struct SimCosts {
+  double launch_latency_s = 5e-6;  ///< at least 0
+  double ns_per_item = 100;        ///< of Operation::items, at speed 1; at least 0
+  double copy_latency_s = 10e-6;   ///< at least 0
+  double copy_bytes_per_s = 25e9;  ///< above 0
+};
+
 struct OpenOptions {
   bool allow_mixed = false;  ///< unlike devices in one set
   /// Host and cuda devices in one set: refused in this version unless a test asks for it.
   bool unproven_host_with_cuda = false;
   bool require_peer = false;   ///< an error, not staging, where two GPUs cannot reach each other
   std::uint64_t sim_seed = 1;  ///< of sim's scheduler
+  /// Sim devices: how fast each is, one factor a device, finite and above 0 (1/3 takes three times as long
+  /// for an item); empty: 1 each.
+  std::vector<double> sim_speeds;
+  SimCosts sim_costs;
 };
 
 /// An ordered set of devices; the first is the master. Copies share the devices.

@@ -37,7 +37,8 @@ struct Operation {
   OperationKind kind = OperationKind::launch;
   AccessList accesses;
   std::uint64_t bytes = 0;  ///< moved by a copy; written by a launch, where known
-  double predicted_s = 0;   ///< 0: not predicted
+  std::int64_t items = 0;   ///< rows or lanes that a launch works on; 0: not known
+  double predicted_s = 0;   ///< what a planner expects, 0: nothing. No time, sim's neither, follows from it
   std::function<void(LaunchContext&)> body;
 };
 

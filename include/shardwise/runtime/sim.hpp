@@ -3,6 +3,11 @@
 // in an order that a seeded scheduler picks among those that are ready; conflicting accesses that no event
 // chain orders are reported as races (RaceReport). The check knows declared accesses only. Nothing runs until
 // the host waits for something. A world and its devices belong to one thread.
+//
+// Time is virtual. An operation begins at the latest of: the end of what was before it on its stream, the
+// events that it waited for, what the host had waited for when it was enqueued, and, for a launch, the moment
+// at which its device has no other one running. It takes what SimCosts and the device's speed say
+// (devices.hpp).
 
 #include <cstdint>
 #include <string>

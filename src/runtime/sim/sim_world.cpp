@@ -78,6 +78,12 @@ void SimDevice::raw_release(Stream& stream, void* pointer, ResourceId resource, 
   stream.enqueue(release_operation(pointer, release_host_bytes, resource, bytes, std::move(done)));
 }
 
+std::pair<double, double> SimDevice::begin_and_duration(const Operation& operation, double ready_s) {
+  const double duration = sim_duration_s(operation, world_->costs(), speed_);
+  const bool shares_engine = operation.kind == OperationKind::launch || operation.kind == OperationKind::host;
+  return {shares_engine ? engine_.take(ready_s, duration) : ready_s, duration};
+}
+
 void SimDevice::note_allocation(Stream& stream, ResourceId resource, std::uint64_t bytes,
                                 const std::string& what) {
   Operation operation;
@@ -180,11 +186,10 @@ class SimLaunchContext final : public LaunchContext {
 
 void SimStream::run_operation(Operation& operation) {
   SimLaunchContext context(device_);
-  const double begin = time_s_;
   const std::string waited_for = std::exchange(waited_for_, {});
   operation.body(context);
-  // Without a prediction every operation takes a microsecond: the order is what matters here.
-  time_s_ += operation.predicted_s > 0 ? operation.predicted_s : 1e-6;
+  const auto [begin, duration] = device_.begin_and_duration(operation, time_s_);
+  time_s_ = begin + duration;
   Timeline* timeline = device_.timeline();
   if (timeline && timeline->is_recording() && operation.kind != OperationKind::release)
     timeline->add({device_.name(), name(), operation.name, operation.kind, operation.bytes, begin, time_s_,

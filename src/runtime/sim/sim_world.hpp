@@ -9,6 +9,7 @@
 
 #include "runtime/host/host_device.hpp"
 #include "runtime/race_checker.hpp"
+#include "runtime/sim/sim_clock.hpp"
 #include "shardwise/runtime/sim.hpp"
 
 namespace shardwise {
@@ -38,7 +39,8 @@ class SimEvent final : public EventState {
 
 class SimScheduler final : public SimWorld {
  public:
-  SimScheduler(std::uint64_t seed, int threads) : random_(seed), pool_(threads) {}
+  SimScheduler(std::uint64_t seed, int threads, const SimCosts& costs)
+      : random_(seed), pool_(threads), costs_(costs) {}
 
   std::vector<RaceReport> races() const override;
   void clear_races() override { checker_.clear_races(); }
@@ -51,6 +53,7 @@ class SimScheduler final : public SimWorld {
   /// earlier.
   void reach_on_host(double time_s) { host_time_s_ = std::max(host_time_s_, time_s); }
   double host_time() const { return host_time_s_; }
+  const SimCosts& costs() const { return costs_; }
 
   void add_stream(SimStream* stream);
   void remove_stream(SimStream* stream);
@@ -65,6 +68,7 @@ class SimScheduler final : public SimWorld {
 
   std::mt19937_64 random_;
   ThreadPool pool_;
+  SimCosts costs_;
   RaceChecker checker_;
   std::vector<SimStream*> streams_;
   std::uint64_t order_hash_ = empty_order_hash;
@@ -74,14 +78,16 @@ class SimScheduler final : public SimWorld {
 /// A device of a sim set.
 class SimDevice final : public Device {
  public:
-  SimDevice(DeviceInfo info, std::shared_ptr<SimScheduler> world, std::uint64_t memory_limit)
-      : Device(std::move(info)), world_(std::move(world)), memory_limit_(memory_limit) {}
+  SimDevice(DeviceInfo info, std::shared_ptr<SimScheduler> world, std::uint64_t memory_limit, double speed)
+      : Device(std::move(info)), world_(std::move(world)), memory_limit_(memory_limit), speed_(speed) {}
   std::unique_ptr<Stream> create_stream(const std::string& name) override;
   std::uint64_t free_memory() override;
   void note_allocation(Stream& stream, ResourceId resource, std::uint64_t bytes,
                        const std::string& what) override;
   SimScheduler& world() { return *world_; }
   const std::shared_ptr<SimScheduler>& shared_world() { return world_; }
+  /// When an operation that is ready at `ready_s` begins here, and how long it takes.
+  std::pair<double, double> begin_and_duration(const Operation& operation, double ready_s);
 
  protected:
   void* raw_allocate(Stream& stream, std::uint64_t bytes) override;
@@ -91,6 +97,8 @@ class SimDevice final : public Device {
  private:
   std::shared_ptr<SimScheduler> world_;
   std::uint64_t memory_limit_;
+  double speed_;
+  SimEngine engine_;
 };
 
 class SimStream final : public Stream {
