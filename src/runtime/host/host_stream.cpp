@@ -1,5 +1,7 @@
 #include "runtime/host/host_stream.hpp"
 
+#include <algorithm>
+
 #include "runtime/sim/sim_world.hpp"
 #include "shardwise/runtime/error.hpp"
 #include "shardwise/runtime/timeline.hpp"
@@ -9,6 +11,13 @@ namespace shardwise {
 void HostEvent::wait_on_host() {
   std::unique_lock lock(mutex_);
   condition_.wait(lock, [&] { return signalled_; });
+}
+
+bool HostEvent::wait_on_host_for(double seconds) {
+  // Clocks count nanoseconds in 64 bits: thirty years do for ever.
+  const std::chrono::duration<double> limit(std::min(seconds, 1e9));
+  std::unique_lock lock(mutex_);
+  return condition_.wait_for(lock, limit, [&] { return signalled_; });
 }
 
 bool HostEvent::is_signalled() {

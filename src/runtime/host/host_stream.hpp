@@ -18,6 +18,7 @@ namespace shardwise {
 class HostEvent final : public EventState {
  public:
   void wait_on_host() override;
+  bool wait_on_host_for(double seconds) override;
   bool is_signalled() override;
   void signal(bool failed);
   bool failed() override;
