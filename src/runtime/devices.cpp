@@ -14,6 +14,7 @@
 
 #if SHARDWISE_WITH_CUDA
 #include "runtime/cuda/cuda_device.hpp"
+#include "runtime/cuda/cuda_peer.hpp"
 #endif
 
 namespace shardwise {
@@ -115,8 +116,31 @@ DeviceSet DeviceSet::first() const {
   DeviceSet set = *this;
   set.spec_ = devices_.front()->name();
   set.devices_.resize(1);
+  set.peers_ = {true};
   return set;
 }
+
+bool DeviceSet::can_peer(int from, int to) const {
+  for (const int device : {from, to})
+    if (device < 0 || device >= size())
+      throw_usage(
+          fmt::format("DeviceSet::can_peer: no device {} in '{}'; give 0 to {}", device, spec_, size() - 1));
+  return peers_[static_cast<std::size_t>(from * size() + to)];
+}
+
+namespace {
+
+/// Whether `to` reads and writes the memory of `from` as its own.
+bool shares_memory(const Device& from, const Device& to) {
+#if SHARDWISE_WITH_CUDA
+  const auto* source = dynamic_cast<const CudaDevice*>(&from);
+  const auto* target = dynamic_cast<const CudaDevice*>(&to);
+  if (source && target) return !cuda_pair_is_staged(source->index(), target->index());
+#endif
+  return from.kind() == to.kind();
+}
+
+}  // namespace
 
 DeviceSet open_devices(const std::string& spec, const OpenOptions& options) {
 #if defined(__x86_64__)
@@ -215,6 +239,8 @@ DeviceSet open_devices(const std::string& spec, const OpenOptions& options) {
 #if SHARDWISE_WITH_CUDA
   probe_cuda_peers(set.devices_, options.require_peer, set.warnings_);
 #endif
+  for (const auto& from : set.devices_)
+    for (const auto& to : set.devices_) set.peers_.push_back(shares_memory(*from, *to));
   std::vector<std::string> device_names;
   for (const auto& device : set.devices_) {
     device->set_timeline(set.timeline_.get());

@@ -4,7 +4,7 @@
 
 #include "runtime/cuda/cuda_check.hpp"
 #include "runtime/cuda/cuda_copy.hpp"
-#include "runtime/cuda/cuda_device.hpp"
+#include "runtime/cuda/cuda_peer.hpp"
 
 namespace shardwise {
 
