@@ -169,23 +169,14 @@ DeviceSet open_devices(const std::string& spec, const OpenOptions& options) {
   if (any_sim && any_real)
     throw_usage("devices: '" + wanted + "' mixes sim with real devices, which share no time; use one kind");
   if (!any_sim) check_sim_options(wanted, options, 0);
-  // Beside a GPU, host devices use pinned memory: a copy from pageable memory may read its source when it is
-  // enqueued, before the event that the stream waits for.
+  // Beside a GPU, host devices use pinned memory: GPUs copy it directly, not in pieces through ours.
   HostAllocator allocator{allocate_host_bytes, release_host_bytes};
 #if SHARDWISE_WITH_CUDA
   const auto asks_for = [&](const char* platform) {
     return std::any_of(parts.begin(), parts.end(),
                        [&](const Part& part) { return part.platform == platform; });
   };
-  if (asks_for("host") && asks_for("cuda")) {
-    // On two H200 such a set can stop for ever: a copy to or from pageable memory blocks its thread inside
-    // the driver until the stream gets there, and the host worker that the stream waits for then cannot wait
-    // for a CUDA event.
-    if (!options.unproven_host_with_cuda)
-      throw_usage("devices: '" + wanted +
-                  "' mixes host with cuda devices, which this version does not run together; use one kind");
-    allocator = {cuda_allocate_pinned, cuda_release_pinned};
-  }
+  if (asks_for("host") && asks_for("cuda")) allocator = {cuda_allocate_pinned, cuda_release_pinned};
 #endif
   int host_index = 0;
   for (const Part& part : parts) {

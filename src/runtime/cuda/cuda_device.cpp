@@ -164,12 +164,23 @@ void* CudaDevice::raw_allocate(Stream& stream, std::uint64_t bytes) {
   return pointer;
 }
 
-void CudaDevice::raw_release(Stream& stream, void* pointer, ResourceId, std::uint64_t,
+void CudaDevice::raw_release(Stream& stream, void* pointer, ResourceId resource, std::uint64_t bytes,
                              std::function<void()> done) {
-  CurrentCudaDevice current(index_);
-  if (cudaFreeAsync(pointer, dynamic_cast<CudaStream&>(stream).native()) != cudaSuccess) cudaGetLastError();
-  // From here on the pool may hand the bytes to whatever is ordered behind.
-  done();
+  Operation operation;
+  operation.name = "release";
+  operation.kind = OperationKind::release;
+  Access access;
+  access.resource = resource;
+  access.length = bytes;
+  access.mode = AccessMode::write;
+  operation.accesses = {access};
+  operation.body = [pointer, done = std::move(done)](LaunchContext& context) {
+    if (cudaFreeAsync(pointer, static_cast<cudaStream_t>(context.native_stream())) != cudaSuccess)
+      cudaGetLastError();
+    // From here on the pool may hand the bytes to whatever is ordered behind.
+    done();
+  };
+  stream.enqueue(std::move(operation));
 }
 
 }  // namespace shardwise

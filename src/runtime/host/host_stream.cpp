@@ -31,32 +31,18 @@ bool HostEvent::failed() {
 }
 
 void HostEvent::signal(bool failed) {
-  std::vector<std::function<void()>> callbacks;
   {
     std::lock_guard lock(mutex_);
     signalled_ = true;
     failed_ = failed;
     if (timed_on) time_ = std::chrono::steady_clock::now();
-    callbacks.swap(callbacks_);
   }
   condition_.notify_all();
-  for (const auto& callback : callbacks) callback();
 }
 
 double HostEvent::seconds_since(EventState& earlier) {
   // Written before the signal, and both are signalled.
   return std::chrono::duration<double>(time_ - dynamic_cast<HostEvent&>(earlier).time_).count();
-}
-
-void HostEvent::on_signal(std::function<void()> function) {
-  {
-    std::lock_guard lock(mutex_);
-    if (!signalled_) {
-      callbacks_.push_back(std::move(function));
-      return;
-    }
-  }
-  function();
 }
 
 namespace {
