@@ -176,7 +176,7 @@ void Session::State::enqueue_node(GraphNode& node, int index) {
 
 void Session::State::leave(Run& run) {
   std::vector<int> used;
-  std::vector<Event> exits;
+  std::vector<PendingPoint> exits;
   const auto guarded = [&run](const auto& function) {
     try {
       function();
@@ -189,7 +189,7 @@ void Session::State::leave(Run& run) {
     if (clock(s, s) == 0) continue;
     run.streams_.push_back({s / stream_roles, &stream(s)});
     guarded([&] {
-      exits.push_back(stream(s).record());
+      exits.push_back({label(s), stream(s).record()});
       used.push_back(s);
     });
   }
@@ -212,8 +212,9 @@ void Session::State::leave(Run& run) {
     first.insert(first.end(), last.begin(), last.end());
     for (const std::size_t i : first) {
       const int s = used[i];
-      guarded(
-          [&] { edge(to, s, clock(s, s), clock(s), exits[i], label(s) + " exit", caller_label(device)); });
+      guarded([&] {
+        edge(to, s, clock(s, s), clock(s), exits[i].event, label(s) + " exit", caller_label(device));
+      });
     }
   }
 }
@@ -340,14 +341,14 @@ std::string text_of(const std::exception_ptr& error) {
   }
 }
 
-/// Calls `poll` until all events are signalled; returns what it threw.
-std::exception_ptr poll_until(const std::vector<Event>& events, const std::function<void()>& poll) {
+/// Calls `poll` until all points are reached; returns what it threw.
+std::exception_ptr poll_until(const std::vector<PendingPoint>& points, const std::function<void()>& poll) {
   // Short sleeps first, so that short calls are not kept waiting, and none that a person or a long call would
   // notice.
   auto pause = std::chrono::microseconds(50);
   try {
-    while (
-        !std::all_of(events.begin(), events.end(), [](const Event& event) { return event.is_signalled(); })) {
+    while (!std::all_of(points.begin(), points.end(),
+                        [](const PendingPoint& point) { return point.event.is_signalled(); })) {
       poll();
       std::this_thread::sleep_for(pause);
       pause = std::min(pause * 2, std::chrono::microseconds(2000));
@@ -369,10 +370,10 @@ void Run::wait(const std::function<void()>& poll) {
   // Only this run's own points are waited for, so that runs enqueued later go on.
   bool failed = static_cast<bool>(launch_exception_);
   std::exception_ptr lost;
-  for (const Event& exit : exits_) {
+  for (const PendingPoint& exit : exits_) {
     try {
-      exit.wait_on_host();
-      failed = failed || exit.failed();
+      exit.event.wait_on_host();
+      failed = failed || exit.event.failed();
     } catch (...) {
       failed = true;
       if (!lost) lost = std::current_exception();

@@ -6,7 +6,6 @@
 
 #if SHARDWISE_WITH_CUDA
 #include "runtime/cuda/cuda_copy.hpp"
-#include "runtime/cuda/cuda_device.hpp"
 #endif
 
 namespace shardwise {
@@ -53,13 +52,7 @@ bool all_reachable(const DeviceSet& devices, [[maybe_unused]] const RowSource& s
   const PlatformKind kind = devices.master().kind();
   for (int d = 1; d < devices.size(); ++d) {
     if (devices[d].kind() != kind) return false;
-#if SHARDWISE_WITH_CUDA
-    if (kind == PlatformKind::cuda) {
-      const int master = devices[0].info().index, other = devices[d].info().index;
-      if (master != other && (cuda_pair_is_staged(master, other) || cuda_pair_is_staged(other, master)))
-        return false;
-    }
-#endif
+    if (kind == PlatformKind::cuda && (!devices.can_peer(0, d) || !devices.can_peer(d, 0))) return false;
   }
 #if SHARDWISE_WITH_CUDA
   if (kind == PlatformKind::cuda && devices.size() > 1) return callers_memory_is_open(source, sink);

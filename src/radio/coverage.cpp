@@ -84,6 +84,8 @@ struct CoverageCall {
   Graph build();
   void launch();
   CoverageResult finish();
+  /// What finish() waits for.
+  std::vector<PendingPoint> points() const;
 
  private:
   void release();
@@ -501,6 +503,13 @@ void CoverageCall::release() {
   for (const DeviceState& state : states) released.push_back(caller_stream(state.device).record());
 }
 
+std::vector<PendingPoint> CoverageCall::points() const {
+  std::vector<PendingPoint> points = run.points();
+  for (std::size_t i = 0; i < released.size(); ++i)
+    points.push_back({caller_stream(states[i].device).device().name() + "/caller", released[i]});
+  return points;
+}
+
 // ---- result
 // ------------------------------------------------------------------------------------------------------
 
@@ -557,7 +566,8 @@ void CoverageCall::fill_report() {
 Pending<CoverageResult> run_coverage(Scene& scene, CoveragePlan plan) {
   auto call = std::make_shared<CoverageCall>(scene, std::move(plan));
   call->launch();
-  return Pending<CoverageResult>([call] { return call->finish(); });
+  return Pending<CoverageResult>([call] { return call->finish(); }, call->plan.request.operation,
+                                 call->points());
 }
 
 Pending<CoverageResult> coverage(Scene& scene, const CoverageOptions& options) {

@@ -14,6 +14,7 @@
 
 #if SHARDWISE_WITH_CUDA
 #include "runtime/cuda/cuda_device.hpp"
+#include "runtime/cuda/cuda_peer.hpp"
 #endif
 
 namespace shardwise {
@@ -115,8 +116,31 @@ DeviceSet DeviceSet::first() const {
   DeviceSet set = *this;
   set.spec_ = devices_.front()->name();
   set.devices_.resize(1);
+  set.peers_ = {true};
   return set;
 }
+
+bool DeviceSet::can_peer(int from, int to) const {
+  for (const int device : {from, to})
+    if (device < 0 || device >= size())
+      throw_usage(
+          fmt::format("DeviceSet::can_peer: no device {} in '{}'; give 0 to {}", device, spec_, size() - 1));
+  return peers_[static_cast<std::size_t>(from * size() + to)];
+}
+
+namespace {
+
+/// Whether `to` reads and writes the memory of `from` as its own.
+bool shares_memory(const Device& from, const Device& to) {
+#if SHARDWISE_WITH_CUDA
+  const auto* source = dynamic_cast<const CudaDevice*>(&from);
+  const auto* target = dynamic_cast<const CudaDevice*>(&to);
+  if (source && target) return !cuda_pair_is_staged(source->index(), target->index());
+#endif
+  return from.kind() == to.kind();
+}
+
+}  // namespace
 
 DeviceSet open_devices(const std::string& spec, const OpenOptions& options) {
 #if defined(__x86_64__)
@@ -145,23 +169,14 @@ DeviceSet open_devices(const std::string& spec, const OpenOptions& options) {
   if (any_sim && any_real)
     throw_usage("devices: '" + wanted + "' mixes sim with real devices, which share no time; use one kind");
   if (!any_sim) check_sim_options(wanted, options, 0);
-  // Beside a GPU, host devices use pinned memory: a copy from pageable memory may read its source when it is
-  // enqueued, before the event that the stream waits for.
+  // Beside a GPU, host devices use pinned memory: GPUs copy it directly, not in pieces through ours.
   HostAllocator allocator{allocate_host_bytes, release_host_bytes};
 #if SHARDWISE_WITH_CUDA
   const auto asks_for = [&](const char* platform) {
     return std::any_of(parts.begin(), parts.end(),
                        [&](const Part& part) { return part.platform == platform; });
   };
-  if (asks_for("host") && asks_for("cuda")) {
-    // On two H200 such a set can stop for ever: a copy to or from pageable memory blocks its thread inside
-    // the driver until the stream gets there, and the host worker that the stream waits for then cannot wait
-    // for a CUDA event.
-    if (!options.unproven_host_with_cuda)
-      throw_usage("devices: '" + wanted +
-                  "' mixes host with cuda devices, which this version does not run together; use one kind");
-    allocator = {cuda_allocate_pinned, cuda_release_pinned};
-  }
+  if (asks_for("host") && asks_for("cuda")) allocator = {cuda_allocate_pinned, cuda_release_pinned};
 #endif
   int host_index = 0;
   for (const Part& part : parts) {
@@ -215,6 +230,8 @@ DeviceSet open_devices(const std::string& spec, const OpenOptions& options) {
 #if SHARDWISE_WITH_CUDA
   probe_cuda_peers(set.devices_, options.require_peer, set.warnings_);
 #endif
+  for (const auto& from : set.devices_)
+    for (const auto& to : set.devices_) set.peers_.push_back(shares_memory(*from, *to));
   std::vector<std::string> device_names;
   for (const auto& device : set.devices_) {
     device->set_timeline(set.timeline_.get());

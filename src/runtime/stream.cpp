@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
 #include "shardwise/runtime/device.hpp"
 #include "shardwise/runtime/error.hpp"
 
@@ -40,6 +44,18 @@ double seconds_between(const Event& from, const Event& to) {
           "seconds_between: {} has not passed the event '{}' (behind '{}') yet; wait for it first",
           state->timed_on_name, which, state->recorded_after));
   return last.seconds_since(first);
+}
+
+bool EventState::wait_on_host_for(double seconds) {
+  const auto begin = std::chrono::steady_clock::now();
+  auto pause = std::chrono::microseconds(50);
+  while (!is_signalled()) {
+    if (std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() >= seconds)
+      return false;
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, std::chrono::microseconds(2000));
+  }
+  return true;
 }
 
 void Stream::mark_timed(EventState& event) const {

@@ -26,6 +26,26 @@ TEST_F(Cli, EveryLevelHasHelpWithAnExample) {
   }
 }
 
+TEST_F(Cli, DevicesListsTheLinksBetweenThem) {
+  const Outcome outcome = run({"devices", "--devices", "host:2x1", "--json", "-"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Json links = Json::parse(outcome.out).at("links");
+  ASSERT_EQ(links.size(), 2u);
+  EXPECT_EQ(links[1].at("from"), "host:1");
+  EXPECT_EQ(links[1].at("to"), "host:0");
+  for (const Json& link : links) {
+    EXPECT_EQ(link.at("path"), "same memory");
+    EXPECT_EQ(link.at("peer"), true);
+    EXPECT_TRUE(link.at("performance_rank").is_null());
+    EXPECT_GT(link.at("bytes_per_s").get<double>(), 1e6);
+    EXPECT_GT(link.at("latency_s").get<double>(), 0);
+  }
+  const Outcome text = run({"devices", "--devices", "host:3x1"});
+  EXPECT_EQ(text.code, 0);
+  for (const char* part : {"peer access", "same memory", "GB/s", " us"})
+    EXPECT_NE(text.out.find(part), std::string::npos) << "'" << part << "' is not in: " << text.out;
+}
+
 TEST_F(Cli, VersionNamesCommitCompilerAndOptions) {
   const Outcome outcome = run({"--version"});
   EXPECT_EQ(outcome.code, 0);

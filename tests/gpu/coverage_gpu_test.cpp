@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "gpu/gpu_fixture.hpp"
 #include "radio/coverage_plan.hpp"
 #include "shardwise/radio/accumulate.hpp"
 #include "shardwise/scene/scene_io.hpp"
@@ -120,6 +121,17 @@ TEST_P(CoverageGpu, AnySetOfGpusGivesTheSameBits) {
   for (const DeviceReport& device : both.dispatch.devices) {
     EXPECT_GT(device.lanes, 0) << device.name;
     EXPECT_GT(device.busy_s, 0) << device.name;
+  }
+}
+
+TEST_P(CoverageGpu, HostAndGpuInOneSetGiveTheSameBits) {
+  const test::Watchdog watchdog("CoverageGpu.HostAndGpuInOneSetGiveTheSameBits");
+  const auto fewer = [](CoverageOptions& o) { o.samples = 400'000; };
+  const std::string expected = digest(run("cuda:0", fewer));
+  for (const char* set : {"host:1x2+cuda:0", "cuda:0+host:1x2", "cuda:0+host:2x1"}) {
+    const CoverageResult mixed = run(set, fewer);
+    EXPECT_EQ(expected, digest(mixed)) << set;
+    for (const DeviceReport& device : mixed.dispatch.devices) EXPECT_GT(device.lanes, 0) << device.name;
   }
 }
 

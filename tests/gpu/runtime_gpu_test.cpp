@@ -4,55 +4,24 @@
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <chrono>
-#include <latch>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <sstream>
-#include <thread>
 
+#include "gpu/gpu_fixture.hpp"
 #include "gpu/scenario_rows.hpp"
 #include "runtime/cuda/cuda_check.hpp"
-#include "runtime/cuda/cuda_device.hpp"
 #include "shardwise/runtime/devices.hpp"
 #include "shardwise/runtime/error.hpp"
 
 namespace shardwise {
 namespace {
 
+using test::expect_scenario;
+using test::Gpu;
 using test::Scenario;
 using test::ScenarioOptions;
 using test::Word;
-
-#define SKIP_WITHOUT_GPUS(count)     \
-  if (cuda_device_count() < (count)) \
-  GTEST_SKIP() << "needs " << (count) << " GPU(s), " << cuda_device_count() << " answer here"
-
-/// Proves for every test that the current device is as it was.
-struct Gpu : ::testing::Test {
-  void SetUp() override {
-    if (cuda_device_count() == 0) return;
-    // The last one, so that code that leaves "its" device 0 current is seen where there are several.
-    before_ = cuda_device_count() - 1;
-    ASSERT_EQ(cudaSetDevice(before_), cudaSuccess);
-  }
-  void TearDown() override { expect_current("at the end of the test"); }
-  void expect_current(const char* where) const {
-    if (cuda_device_count() == 0) return;
-    int now = -1;
-    ASSERT_EQ(cudaGetDevice(&now), cudaSuccess);
-    EXPECT_EQ(now, before_) << where;
-  }
-  int before_ = 0;
-};
-
-OpenOptions mixed() {
-  OpenOptions options;
-  options.allow_mixed = true;
-  options.unproven_host_with_cuda = true;
-  return options;
-}
 
 TEST_F(Gpu, DevicesAreDescribedAndSelected) {
   SKIP_WITHOUT_GPUS(1);
@@ -230,193 +199,12 @@ TEST_F(Gpu, EventsOrderStreamsOfOneGpuAndOfTwo) {
   a->synchronize();
 }
 
-TEST_F(Gpu, PeerCopiesInBothDirections) {
-  SKIP_WITHOUT_GPUS(2);
-  const DeviceSet devices = open_devices("cuda");
-  for (int from = 0; from < devices.size(); ++from)
-    for (int to = 0; to < devices.size(); ++to) {
-      if (from == to) continue;
-      const auto source = devices[from].create_stream("source"), target = devices[to].create_stream("target");
-      std::vector<Word> in(1 << 20), out(in.size(), 0);
-      std::iota(in.begin(), in.end(), static_cast<Word>(from * 100 + to));
-      const Buffer<Word> x(*source, in.size(), "x"), y(*target, in.size(), "y");
-      source->enqueue(copy_operation("in", x.data(), in.data(), x.bytes(), {x.writes()}));
-      target->wait(source->record());
-      target->enqueue(copy_operation("peer", y, x));
-      target->enqueue(copy_operation("out", out.data(), y.data(), y.bytes(), {y.reads()}));
-      target->synchronize();
-      source->synchronize();
-      EXPECT_EQ(out, in) << from << " to " << to << (cuda_pair_is_staged(from, to) ? ", staged" : ", peer");
-    }
-}
-
-/// Both directions of waiting between the host device 0 and the GPU 1 of a mixed set.
-struct MixedGpu : Gpu {
-  void open() {
-    devices = open_devices("host:1x1+cuda:0", mixed());
-    host = devices[0].create_stream("h");
-    cuda = devices[1].create_stream("c");
-  }
-  DeviceSet devices;
-  std::unique_ptr<Stream> host, cuda;
-};
-
-TEST_F(Gpu, HostWithCudaIsRefusedByName) {
-  SKIP_WITHOUT_GPUS(1);
-  OpenOptions options;
-  options.allow_mixed = true;
-  try {
-    open_devices("host:1x1+cuda:0", options);
-    ADD_FAILURE() << "not refused";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("mixes host with cuda"), std::string::npos) << error.what();
-  }
-}
-
-/// The tests below can hang on a real GPU: such sets are refused until that is mended. SHARDWISE_TRY_MIXED=1
-/// runs them.
-#define SKIP_MIXED()                       \
-  if (!std::getenv("SHARDWISE_TRY_MIXED")) \
-  GTEST_SKIP() << "host and cuda in one set are refused in this version: pageable copies can stop for ever"
-
-TEST_F(MixedGpu, CudaWaitsForTheHostAndBack) {
-  SKIP_MIXED();
-  SKIP_WITHOUT_GPUS(1);
-  open();
-  // More rounds than a block of polled words holds.
-  const Buffer<Word> device_word(*cuda, 1, "word");
-  std::vector<Word> words(1, 0), back(1, 0);
-  std::atomic<bool> go{false};
-  for (int round = 0; round < 1500; ++round) {
-    Operation make;
-    make.name = "make";
-    make.body = [&, round](LaunchContext&) {
-      while (round == 0 && !go) std::this_thread::yield();
-      words[0] = back[0] + 1;
-    };
-    host->enqueue(std::move(make));
-    cuda->wait(host->record());
-    if (round == 0) {
-      EXPECT_FALSE(cuda->record().is_signalled()) << "nothing has made the word yet";
-      go = true;
-    }
-    cuda->enqueue(copy_operation("in", device_word.data(), words.data(), 4, {device_word.writes()}));
-    cuda->enqueue(copy_operation("out", back.data(), device_word.data(), 4, {device_word.reads()}));
-    host->wait(cuda->record());
-  }
-  host->synchronize();
-  cuda->synchronize();
-  EXPECT_EQ(back[0], 1500u);
-  expect_current("after mixing");
-}
-
-TEST_F(MixedGpu, FailuresPassInBothDirections) {
-  SKIP_MIXED();
-  SKIP_WITHOUT_GPUS(1);
-  open();
-  const auto second = devices[0].create_stream("h2");
-  std::latch go(1);
-  bool ran = false;
-  Operation bad, behind;
-  bad.name = "bad";
-  bad.body = [&](LaunchContext&) {
-    go.wait();
-    throw Error(ErrorClass::data, "boom");
-  };
-  behind.name = "behind";
-  behind.body = [&](LaunchContext&) { ran = true; };
-  host->enqueue(std::move(bad));
-  cuda->wait(host->record());
-  const Event event = cuda->record();
-  second->wait(event);
-  second->enqueue(std::move(behind));
-  go.count_down();
-  EXPECT_THROW(second->synchronize(), DependencyError);
-  EXPECT_TRUE(event.failed());
-  EXPECT_FALSE(ran);
-  EXPECT_THROW(cuda->synchronize(), DependencyError);
-  EXPECT_THROW(host->synchronize(), Error);
-  cuda->synchronize();
-
-  // And a failed CUDA stream fails the host stream that waits for it.
-  Operation bad_launch, later;
-  bad_launch.name = "bad launch";
-  bad_launch.body = [](LaunchContext&) { throw Error(ErrorClass::device, "no launch"); };
-  later.body = [&](LaunchContext&) { ran = true; };
-  cuda->enqueue(std::move(bad_launch));
-  host->wait(cuda->record());
-  host->enqueue(std::move(later));
-  EXPECT_THROW(host->synchronize(), DependencyError);
-  EXPECT_FALSE(ran);
-  EXPECT_THROW(cuda->synchronize(), Error);
-}
-
-/// The executor's synthetic call on a set, several in flight.
-void expect_scenario(const DeviceSet& devices) {
-  Executor executor(devices);
-  std::vector<std::unique_ptr<Scenario>> scenarios;
-  std::vector<shardwise::Run> runs;
-  for (Word salt = 0; salt < 6; ++salt) {
-    ScenarioOptions options;
-    options.rows = 20000;
-    options.chunks = static_cast<int>(1 + salt);
-    options.salt = salt;
-    options.check_on_master = salt % 2 == 0;
-    options.launch = test::launch_rows;
-    scenarios.push_back(std::make_unique<Scenario>(executor, options));
-    scenarios.back()->enqueue_before();
-    runs.push_back(executor.run(scenarios.back()->graph()));
-    scenarios.back()->enqueue_after();
-  }
-  for (shardwise::Run& run : runs) run.wait([] {});
-  scenarios.front()->synchronize_callers();
-  for (const auto& scenario : scenarios) EXPECT_EQ(scenario->output(), scenario->expected());
-}
-
 TEST_F(Gpu, TheSyntheticCallOnEveryGpu) {
   SKIP_WITHOUT_GPUS(1);
   std::printf("on %d GPU(s)\n", cuda_device_count());
   expect_scenario(open_devices("cuda"));
   expect_scenario(open_devices("cuda:0"));
   if (cuda_device_count() > 1) expect_scenario(open_devices("cuda:1,0"));
-}
-
-TEST_F(Gpu, TheSyntheticCallOnHostAndGpuTogether) {
-  SKIP_MIXED();
-  SKIP_WITHOUT_GPUS(1);
-  expect_scenario(open_devices("host:1x1+cuda:0", mixed()));
-  expect_scenario(open_devices("cuda:0+host:2x1", mixed()));
-}
-
-TEST_F(Gpu, AFailingRunLeavesTheExecutorUsable) {
-  SKIP_WITHOUT_GPUS(1);
-  SKIP_MIXED();
-  const DeviceSet devices = open_devices("host:1x1+cuda:0", mixed());
-  Executor executor(devices);
-  for (const char* name : {"rows of master", "scatter 1 of 1", "rows 2 of 1", "gather 0 of 1"}) {
-    for (const bool fails : {true, false}) {
-      ScenarioOptions options;
-      options.launch = test::launch_rows;
-      if (fails)
-        options.fault = [name](const std::string& operation) {
-          if (operation == name) throw Error(ErrorClass::budget, operation + " broke");
-        };
-      Scenario scenario(executor, options);
-      scenario.enqueue_before();
-      shardwise::Run run = executor.run(scenario.graph());
-      scenario.enqueue_after();
-      std::string text;
-      try {
-        run.wait();
-      } catch (const Error& error) {
-        text = error.what();
-      }
-      EXPECT_EQ(text, fails ? std::string(name) + " broke" : std::string());
-      if (fails) continue;
-      scenario.synchronize_callers();
-      EXPECT_EQ(scenario.output(), scenario.expected()) << "after " << name;
-    }
-  }
 }
 
 TEST_F(Gpu, TheTimelineHasWhatRan) {
@@ -445,25 +233,6 @@ TEST_F(Gpu, TheTimelineHasWhatRan) {
   devices.timeline().write_chrome_trace(out);
   EXPECT_EQ(nlohmann::json::parse(out.str()).at("schema"), 1);
   EXPECT_EQ(devices.timeline().summary().size(), static_cast<std::size_t>(devices.size()));
-}
-
-TEST_F(Gpu, StreamsMayDieWithWorkAndWaitsPending) {
-  SKIP_WITHOUT_GPUS(1);
-  SKIP_MIXED();
-  const DeviceSet devices = open_devices("host:1x1+cuda:0", mixed());
-  std::atomic<bool> done{false};
-  {
-    const auto host = devices[0].create_stream("h");
-    Operation slow;
-    slow.body = [&](LaunchContext&) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(30));
-      done = true;
-    };
-    host->enqueue(std::move(slow));
-    const auto cuda = devices[1].create_stream("c");
-    cuda->wait(host->record());
-  }
-  EXPECT_TRUE(done);
 }
 
 // An illegal address ends the process' use of the GPU, so it happens in a child process.

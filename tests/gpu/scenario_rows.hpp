@@ -13,4 +13,7 @@ void launch_delay(LaunchContext& context, double milliseconds);
 /// A kernel that writes through this pointer.
 void launch_write(LaunchContext& context, Word* target);
 
+/// Runs the executor's synthetic call on a set, several in flight, and compares what comes out.
+void expect_scenario(const DeviceSet& devices);
+
 }  // namespace shardwise::test

@@ -7,7 +7,13 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <limits>
+#include <thread>
 #include <vector>
+
+#include "shardwise/runtime/devices.hpp"
 
 namespace shardwise {
 namespace {
@@ -143,6 +149,132 @@ TEST_F(Pendings, AHookMaySetHooksAndDropFailingCalls) {
   });
   { auto pending = bad("one"); }
   EXPECT_EQ(reported, (std::vector<std::string>{"one", "inner two"}));
+}
+
+/// A host stream that hangs in its first operation until let go.
+struct Hanging {
+  Hanging() {
+    Operation hang;
+    hang.name = "hang";
+    hang.body = [this](LaunchContext&) { gone.wait(false); };
+    stream->enqueue(std::move(hang));
+    event = stream->record();
+  }
+  ~Hanging() { let_go(); }
+  void let_go() {
+    gone = true;
+    gone.notify_all();
+  }
+  std::atomic<bool> gone{false};
+  DeviceSet devices = open_devices("host:1");
+  std::unique_ptr<Stream> stream = devices[0].create_stream("compute");
+  Event event;
+};
+
+TEST_F(Pendings, AHangPastTheDeadlineIsReportedAndWhatTheCallHoldsIsKept) {
+  const std::size_t before = abandoned_calls();
+  auto held = std::make_shared<int>(7);
+  const std::weak_ptr<int> watch = held;
+  bool finished = false;
+  {
+    Hanging hanging;
+    {
+      Pending<int> pending(
+          [held = std::move(held), &finished] {
+            finished = true;
+            return *held;
+          },
+          "coverage", {{"host:0/compute", hanging.event}, {"host:0/out", hanging.event}});
+      pending.set_deadline(0.05);
+      const auto begin = std::chrono::steady_clock::now();
+      pending = {};
+      const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      EXPECT_GE(seconds, 0.05);
+      EXPECT_LT(seconds, 10);
+    }
+    ASSERT_EQ(reported.size(), 1u);
+    for (const char* part : {"coverage", "0.05 s", "host:0/compute", "'hang'", "1 more point", "kept"})
+      EXPECT_NE(reported[0].find(part), std::string::npos) << "'" << part << "' is not in: " << reported[0];
+    EXPECT_EQ(abandoned_calls(), before + 1);
+    EXPECT_FALSE(watch.expired());
+  }
+  // Also once the work has ended after all: nobody knows any more who still uses it.
+  EXPECT_FALSE(watch.expired());
+  EXPECT_FALSE(finished);
+}
+
+TEST_F(Pendings, WorkThatEndsWithinTheDeadlineIsFinishedAndFreed) {
+  const std::size_t before = abandoned_calls();
+  auto held = std::make_shared<int>(7);
+  const std::weak_ptr<int> watch = held;
+  bool finished = false;
+  Hanging hanging;
+  std::thread later([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    hanging.let_go();
+  });
+  {
+    Pending<int> pending(
+        [held = std::move(held), &finished] {
+          finished = true;
+          return *held;
+        },
+        "call", {{"host:0/compute", hanging.event}, {"nowhere", Event()}});
+    pending.set_deadline(60);
+  }
+  EXPECT_TRUE(finished);
+  EXPECT_TRUE(watch.expired());
+  EXPECT_TRUE(reported.empty());
+  EXPECT_EQ(abandoned_calls(), before);
+  later.join();
+}
+
+TEST_F(Pendings, TheErrorOfACallThatEndsInTimeIsReportedAsItsOwn) {
+  Hanging hanging;
+  hanging.let_go();
+  {
+    Pending<int> pending([]() -> int { throw Error(ErrorClass::device, "boom"); }, "call",
+                         {{"host:0/compute", hanging.event}});
+  }
+  EXPECT_EQ(reported, (std::vector<std::string>{"boom"}));
+}
+
+TEST_F(Pendings, TheDefaultDeadlineIsGenerousSettableAndChecked) {
+  EXPECT_EQ(unwaited_deadline(), 600);
+  Hanging hanging;
+  set_unwaited_deadline(0);
+  {
+    Pending<int> pending([] { return 1; }, "quick", {{"host:0/compute", hanging.event}});
+  }
+  set_unwaited_deadline(600);
+  ASSERT_EQ(reported.size(), 1u);
+  EXPECT_NE(reported[0].find("quick: dropped unwaited and not over 0 s later"), std::string::npos)
+      << reported[0];
+  Pending<int> pending([] { return 1; });
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const double bad : {-1.0, nan, -std::numeric_limits<double>::infinity()}) {
+    EXPECT_THROW(set_unwaited_deadline(bad), Error);
+    EXPECT_THROW(pending.set_deadline(bad), Error);
+  }
+  EXPECT_EQ(unwaited_deadline(), 600);
+  pending.set_deadline(std::numeric_limits<double>::infinity());
+  EXPECT_EQ(pending.get(), 1);
+  pending.set_deadline(1);  // nothing is pending: no effect
+}
+
+TEST_F(Pendings, OnSimNothingHangsAndTheWorldIsRun) {
+  const DeviceSet devices = open_devices("sim:1");
+  const auto stream = devices[0].create_stream("s");
+  bool ran = false;
+  Operation work;
+  work.body = [&](LaunchContext&) { ran = true; };
+  stream->enqueue(std::move(work));
+  {
+    Pending<int> pending([] { return 1; }, "call", {{"sim:0/s", stream->record()}});
+    pending.set_deadline(0.001);
+  }
+  EXPECT_TRUE(ran);
+  EXPECT_TRUE(reported.empty());
 }
 
 TEST_F(Pendings, MoveOnlyResultsWork) {

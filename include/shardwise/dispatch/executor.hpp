@@ -20,6 +20,7 @@
 
 #include "shardwise/dispatch/graph.hpp"
 #include "shardwise/runtime/devices.hpp"
+#include "shardwise/runtime/pending.hpp"
 
 namespace shardwise {
 
@@ -47,6 +48,9 @@ class Run {
   /// milliseconds until then (never on sim). What it throws comes out of wait(), once everything is done.
   void wait(const std::function<void()>& poll = {});
 
+  /// The end of what the run enqueued, on each stream: once these are signalled, wait() does not block.
+  const std::vector<PendingPoint>& points() const { return exits_; }
+
   /// Whether the caller's streams could not be made to wait for this run (their device is lost): what they
   /// hold afterwards may be anything.
   bool exit_edge_lost() const { return exit_edge_lost_; }
@@ -62,7 +66,7 @@ class Run {
   };
   std::vector<OnDevice> streams_;         ///< of the executor, by (device, role)
   std::vector<OnDevice> caller_streams_;  ///< the default caller streams, where the run used them
-  std::vector<Event> exits_;              ///< one a stream
+  std::vector<PendingPoint> exits_;       ///< one a stream
   std::shared_ptr<Failures> failures_;
   std::exception_ptr launch_exception_;
   bool exit_edge_lost_ = false;

@@ -23,8 +23,6 @@ struct SimCosts {
 
 struct OpenOptions {
   bool allow_mixed = false;  ///< unlike devices in one set
-  /// Host and cuda devices in one set: refused in this version unless a test asks for it.
-  bool unproven_host_with_cuda = false;
   bool require_peer = false;   ///< an error, not staging, where two GPUs cannot reach each other
   std::uint64_t sim_seed = 1;  ///< of sim's scheduler
   /// Sim devices: how fast each is, one factor a device, finite and above 0 (1/3 takes three times as long
@@ -46,6 +44,10 @@ class DeviceSet {
   Timeline& timeline() const { return *timeline_; }
   /// The scheduler of a set of sim devices; null for others.
   SimWorld* sim_world() const { return sim_world_.get(); }
+  /// Whether device `to` reads and writes the memory of device `from` as its own: host devices among each
+  /// other, sim devices among each other, and GPUs whose peer access was proved when the set was opened.
+  /// Copies work between any two. Throws a usage Error for an index that is not there.
+  bool can_peer(int from, int to) const;
   /// Things found while opening that the user should know (a pair of GPUs that is staged, say).
   const std::vector<std::string>& warnings() const { return warnings_; }
   /// The first device alone.
@@ -58,6 +60,7 @@ class DeviceSet {
   std::shared_ptr<SimWorld> sim_world_;
   std::vector<std::shared_ptr<Device>> devices_;
   std::vector<std::string> warnings_;
+  std::vector<bool> peers_;  ///< [from * size + to]
 };
 
 /// Opens `host:N`, `host:NxTHREADS`, `cuda`, `cuda:0,1`, `cuda:UUID`, `cuda:BUSID`, `sim:N`, or several of

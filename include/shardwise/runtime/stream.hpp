@@ -16,6 +16,8 @@ class EventState {
   virtual ~EventState() = default;
   /// Blocks the calling thread until the event is signalled, also as failed.
   virtual void wait_on_host() = 0;
+  /// As wait_on_host() for `seconds` at most; whether it is signalled. This one asks again and again.
+  virtual bool wait_on_host_for(double seconds);
   virtual bool is_signalled() = 0;
   /// Once signalled: whether anything that the event was recorded behind failed or was dropped.
   virtual bool failed() = 0;
@@ -38,6 +40,7 @@ class Event {
   void wait_on_host() const {
     if (state_) state_->wait_on_host();
   }
+  bool wait_on_host_for(double seconds) const { return !state_ || state_->wait_on_host_for(seconds); }
   bool is_signalled() const { return !state_ || state_->is_signalled(); }
   /// Once signalled: whether what it stands behind failed.
   bool failed() const { return state_ && state_->failed(); }

@@ -2,10 +2,15 @@
 #include <cuda_runtime.h>
 
 #include <atomic>
+#include <cstddef>
+#include <map>
+#include <mutex>
+#include <vector>
 
 #include "runtime/cuda/cuda_check.hpp"
 #include "runtime/cuda/cuda_copy.hpp"
-#include "runtime/cuda/cuda_device.hpp"
+#include "runtime/cuda/cuda_peer.hpp"
+#include "runtime/cuda/cuda_stream.hpp"
 
 namespace shardwise {
 
@@ -15,14 +20,19 @@ __global__ void probe_kernel() {}
 
 std::atomic<bool> gpu_opened{false};
 
-/// The GPU a pointer lives on, or -1 for host memory.
-int gpu_of(const void* pointer) {
+struct Place {
+  int gpu = -1;           ///< that the memory is on, or -1 for host memory
+  bool pageable = false;  ///< host memory that no GPU reads by itself
+};
+
+Place place_of(const void* pointer) {
   cudaPointerAttributes attributes{};
   if (cudaPointerGetAttributes(&attributes, pointer) != cudaSuccess) {
     cudaGetLastError();
-    return -1;
+    return {-1, true};
   }
-  return attributes.type == cudaMemoryTypeDevice ? attributes.device : -1;
+  return {attributes.type == cudaMemoryTypeDevice ? attributes.device : -1,
+          attributes.type == cudaMemoryTypeUnregistered};
 }
 
 /// The pool that GPU memory came from, null for cudaMalloc; false where the driver cannot say. The driver's
@@ -50,43 +60,87 @@ bool cuda_pointer_pool(const void* pointer, CUmemoryPool& pool) {
          CUDA_SUCCESS;
 }
 
-/// Pinned memory for one copy.
-struct Staging {
-  explicit Staging(std::uint64_t bytes) { SW_CUDA(cudaMallocHost(&memory, bytes)); }
-  ~Staging() {
-    if (cudaFreeHost(memory) != cudaSuccess) cudaGetLastError();
+/// Streams for copies that host threads wait for, by GPU. Never destroyed: threads may outlive static
+/// objects.
+class HostThreadStreams {
+ public:
+  static HostThreadStreams& instance() {
+    static HostThreadStreams* streams = new HostThreadStreams;
+    return *streams;
   }
-  Staging(const Staging&) = delete;
-  Staging& operator=(const Staging&) = delete;
-  void* memory = nullptr;
+  /// Of the current GPU, which is `gpu`.
+  cudaStream_t take(int gpu) {
+    {
+      std::lock_guard lock(mutex_);
+      std::vector<cudaStream_t>& idle = idle_[gpu];
+      if (!idle.empty()) {
+        const cudaStream_t stream = idle.back();
+        idle.pop_back();
+        return stream;
+      }
+    }
+    cudaStream_t stream = nullptr;
+    SW_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    return stream;
+  }
+  void give(int gpu, cudaStream_t stream) {
+    std::lock_guard lock(mutex_);
+    idle_[gpu].push_back(stream);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<int, std::vector<cudaStream_t>> idle_;
 };
 
 }  // namespace
 
 void cuda_copy(LaunchContext& context, void* target, const void* source, std::uint64_t bytes) {
-  auto stream = static_cast<cudaStream_t>(context.native_stream());
-  const int from = gpu_of(source), to = gpu_of(target);
-  if (from >= 0 && to >= 0 && from != to && cuda_pair_is_staged(from, to)) {
-    const Staging staging(bytes);
-    SW_CUDA(cudaMemcpyAsync(staging.memory, source, bytes, cudaMemcpyDeviceToHost, stream));
-    SW_CUDA(cudaMemcpyAsync(target, staging.memory, bytes, cudaMemcpyHostToDevice, stream));
-    // Freeing pinned memory waits for its users anyway.
-    SW_CUDA(cudaStreamSynchronize(stream));
-    return;
-  }
-  SW_CUDA(cudaMemcpyAsync(target, source, bytes, cudaMemcpyDefault, stream));
+  auto& on_cuda = dynamic_cast<CudaLaunchContext&>(context);
+  const Place from = place_of(source), to = place_of(target);
+  if (from.gpu < 0 && to.gpu < 0) return on_cuda.stager().host_to_host(target, source, bytes);
+  if (from.pageable) return on_cuda.stager().pageable_to_gpu(target, source, bytes);
+  if (to.pageable) return on_cuda.stager().gpu_to_pageable(target, source, bytes);
+  if (from.gpu >= 0 && to.gpu >= 0 && from.gpu != to.gpu && cuda_pair_is_staged(from.gpu, to.gpu))
+    return on_cuda.stager().gpu_to_gpu(target, to.gpu, source, from.gpu, bytes);
+  SW_CUDA(cudaMemcpyAsync(target, source, bytes, cudaMemcpyDefault,
+                          static_cast<cudaStream_t>(context.native_stream())));
 }
 
+namespace {
+
+/// On a stream of this GPU, and done when it returns. Not the legacy stream: that would wait for streams of
+/// the user's own.
+void copy_on(int gpu, void* target, const void* source, std::uint64_t bytes) {
+  CurrentCudaDevice current(gpu);
+  HostThreadStreams& streams = HostThreadStreams::instance();
+  const cudaStream_t stream = streams.take(gpu);
+  cudaError_t code = cudaMemcpyAsync(target, source, bytes, cudaMemcpyDefault, stream);
+  const cudaError_t after = cudaStreamSynchronize(stream);
+  streams.give(gpu, stream);
+  SW_CUDA(code);
+  SW_CUDA(after);
+}
+
+}  // namespace
+
 void cuda_copy_and_wait(void* target, const void* source, std::uint64_t bytes) {
-  SW_CUDA(cudaMemcpy(target, source, bytes, cudaMemcpyDefault));
+  const Place from = place_of(source), to = place_of(target);
+  if (from.gpu >= 0 && to.gpu >= 0 && from.gpu != to.gpu && cuda_pair_is_staged(from.gpu, to.gpu)) {
+    std::vector<std::byte> between(bytes);
+    copy_on(from.gpu, between.data(), source, bytes);
+    copy_on(to.gpu, target, between.data(), bytes);
+  } else {
+    copy_on(to.gpu >= 0 ? to.gpu : from.gpu, target, source, bytes);
+  }
 }
 
 bool is_gpu_memory(const void* pointer) {
-  return gpu_opened && gpu_of(pointer) >= 0;
+  return gpu_opened && place_of(pointer).gpu >= 0;
 }
 
 int gpu_of_memory(const void* pointer) {
-  return gpu_opened ? gpu_of(pointer) : -1;
+  return gpu_opened ? place_of(pointer).gpu : -1;
 }
 
 bool is_open_gpu_memory(const void* pointer) {
@@ -94,7 +148,7 @@ bool is_open_gpu_memory(const void* pointer) {
   if (!cuda_pointer_pool(pointer, owner)) return false;
   if (owner == nullptr) return true;
   cudaMemPool_t ours{};
-  SW_CUDA(cudaDeviceGetDefaultMemPool(&ours, gpu_of(pointer)));
+  SW_CUDA(cudaDeviceGetDefaultMemPool(&ours, place_of(pointer).gpu));
   return owner == ours;
 }
 

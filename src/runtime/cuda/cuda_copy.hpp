@@ -6,8 +6,8 @@
 
 namespace shardwise {
 
-/// Enqueues a copy between any two memories on the context's stream; pairs of GPUs without peer access go
-/// through pinned host memory.
+/// Enqueues a copy between any two memories on the context's stream and returns; pageable host memory, and
+/// pairs of GPUs without peer access, go through pinned memory of ours.
 void cuda_copy(LaunchContext& context, void* target, const void* source, std::uint64_t bytes);
 /// The same on a host thread: returns when the copy is done.
 void cuda_copy_and_wait(void* target, const void* source, std::uint64_t bytes);

@@ -3,9 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
-#include <cstring>
 #include <map>
 #include <mutex>
 #include <sstream>
@@ -18,10 +15,6 @@
 namespace shardwise {
 
 namespace {
-
-constexpr int max_gpus = 64;
-using PairTable = std::array<std::array<std::atomic<bool>, max_gpus>, max_gpus>;
-PairTable staged_pairs, probed_pairs;  ///< [source][target]; a pair is probed once a process
 
 std::string uuid_text(const cudaUUID_t& uuid) {
   std::string text = "GPU-";
@@ -63,7 +56,7 @@ int cuda_device_count() noexcept {
     cudaGetLastError();
     return 0;
   }
-  return std::min(count, max_gpus);
+  return std::min(count, max_cuda_devices);
 }
 
 std::vector<int> cuda_select(const std::string& part, const std::string& arguments) {
@@ -142,83 +135,6 @@ void cuda_release_pinned(void* pointer) noexcept {
   pinned_free.emplace(pinned_sizes.at(pointer), pointer);
 }
 
-bool cuda_pair_is_staged(int source, int target) noexcept {
-  return staged_pairs[static_cast<std::size_t>(source)][static_cast<std::size_t>(target)];
-}
-
-namespace {
-
-/// Copies a pattern from one GPU to another and compares it. Throws what CUDA reports.
-bool pattern_arrives(CudaDevice& source, CudaDevice& target) {
-  const std::size_t count = 1 << 14;
-  std::vector<std::uint32_t> pattern(count), seen(count, 0);
-  for (std::size_t i = 0; i < count; ++i)
-    pattern[i] = static_cast<std::uint32_t>(i * 2654435761u + source.index());
-  void *from = nullptr, *to = nullptr;
-  bool equal = false;
-  {
-    CurrentCudaDevice current(source.index());
-    SW_CUDA(cudaMalloc(&from, count * 4));
-    SW_CUDA(cudaMemcpy(from, pattern.data(), count * 4, cudaMemcpyHostToDevice));
-  }
-  {
-    CurrentCudaDevice current(target.index());
-    SW_CUDA(cudaMalloc(&to, count * 4));
-    SW_CUDA(cudaMemset(to, 0, count * 4));
-    SW_CUDA(cudaMemcpyPeer(to, target.index(), from, source.index(), count * 4));
-    SW_CUDA(cudaMemcpy(seen.data(), to, count * 4, cudaMemcpyDeviceToHost));
-    equal = seen == pattern;
-    SW_CUDA(cudaFree(to));
-  }
-  CurrentCudaDevice current(source.index());
-  SW_CUDA(cudaFree(from));
-  return equal;
-}
-
-void allow_peer(CudaDevice& source, CudaDevice& target) {
-  CurrentCudaDevice current(target.index());
-  const cudaError_t code = cudaDeviceEnablePeerAccess(source.index(), 0);
-  if (code == cudaErrorPeerAccessAlreadyEnabled)
-    cudaGetLastError();
-  else
-    SW_CUDA(code);
-  cudaMemPool_t pool{};
-  SW_CUDA(cudaDeviceGetDefaultMemPool(&pool, source.index()));
-  cudaMemAccessDesc access{};
-  access.location.type = cudaMemLocationTypeDevice;
-  access.location.id = target.index();
-  access.flags = cudaMemAccessFlagsProtReadWrite;
-  SW_CUDA(cudaMemPoolSetAccess(pool, &access, 1));
-}
-
-}  // namespace
-
-void probe_cuda_peers(const std::vector<std::shared_ptr<Device>>& devices, bool require_peer,
-                      std::vector<std::string>& warnings) {
-  std::vector<std::string> staged;
-  for (const auto& a : devices)
-    for (const auto& b : devices) {
-      auto* source = dynamic_cast<CudaDevice*>(a.get());
-      auto* target = dynamic_cast<CudaDevice*>(b.get());
-      if (!source || !target || source == target) continue;
-      const auto from = static_cast<std::size_t>(source->index()),
-                 to = static_cast<std::size_t>(target->index());
-      if (!probed_pairs[from][to]) {
-        int can = 0;
-        SW_CUDA(cudaDeviceCanAccessPeer(&can, target->index(), source->index()));
-        if (can) allow_peer(*source, *target);
-        staged_pairs[from][to] = !can || !pattern_arrives(*source, *target);
-        probed_pairs[from][to] = true;
-      }
-      if (staged_pairs[from][to]) staged.push_back(fmt::format("{} to {}", source->name(), target->name()));
-    }
-  if (staged.empty()) return;
-  const std::string text = fmt::format("no working peer access {}", fmt::join(staged, ", "));
-  if (require_peer)
-    throw_usage("devices: " + text + "; drop --require-peer to copy through pinned host memory");
-  warnings.push_back(text + ": copies go through pinned host memory");
-}
-
 std::unique_ptr<Stream> CudaDevice::create_stream(const std::string& name) {
   return std::make_unique<CudaStream>(*this, name);
 }
@@ -248,12 +164,23 @@ void* CudaDevice::raw_allocate(Stream& stream, std::uint64_t bytes) {
   return pointer;
 }
 
-void CudaDevice::raw_release(Stream& stream, void* pointer, ResourceId, std::uint64_t,
+void CudaDevice::raw_release(Stream& stream, void* pointer, ResourceId resource, std::uint64_t bytes,
                              std::function<void()> done) {
-  CurrentCudaDevice current(index_);
-  if (cudaFreeAsync(pointer, dynamic_cast<CudaStream&>(stream).native()) != cudaSuccess) cudaGetLastError();
-  // From here on the pool may hand the bytes to whatever is ordered behind.
-  done();
+  Operation operation;
+  operation.name = "release";
+  operation.kind = OperationKind::release;
+  Access access;
+  access.resource = resource;
+  access.length = bytes;
+  access.mode = AccessMode::write;
+  operation.accesses = {access};
+  operation.body = [pointer, done = std::move(done)](LaunchContext& context) {
+    if (cudaFreeAsync(pointer, static_cast<cudaStream_t>(context.native_stream())) != cudaSuccess)
+      cudaGetLastError();
+    // From here on the pool may hand the bytes to whatever is ordered behind.
+    done();
+  };
+  stream.enqueue(std::move(operation));
 }
 
 }  // namespace shardwise

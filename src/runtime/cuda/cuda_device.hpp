@@ -6,7 +6,9 @@
 
 namespace shardwise {
 
-/// GPUs that answer; 0 where there is no driver.
+inline constexpr int max_cuda_devices = 64;
+
+/// GPUs that answer, the first 64 at most; 0 where there is no driver.
 int cuda_device_count() noexcept;
 
 /// The indices that `cuda:ARGUMENTS` means: empty for all, else a list of numbers, UUIDs or bus ids.
@@ -15,17 +17,9 @@ std::vector<int> cuda_select(const std::string& part, const std::string& argumen
 /// Opens a GPU. Throws where this build holds no code for its architecture.
 std::shared_ptr<Device> open_cuda_device(int index);
 
-/// Enables peer access and proves every ordered pair of GPUs with a pattern. A pair that fails is staged
-/// through pinned host memory from now on, with a warning, or refused.
-void probe_cuda_peers(const std::vector<std::shared_ptr<Device>>& devices, bool require_peer,
-                      std::vector<std::string>& warnings);
-
 /// Host memory that every GPU reads and writes in stream order; null where there is none.
 void* cuda_allocate_pinned(std::uint64_t bytes) noexcept;
 void cuda_release_pinned(void* pointer) noexcept;
-
-/// Whether copies from GPU `source` to GPU `target` must go through the host.
-bool cuda_pair_is_staged(int source, int target) noexcept;
 
 class CudaDevice final : public Device {
  public:

@@ -1,5 +1,7 @@
 #include "runtime/host/host_stream.hpp"
 
+#include <algorithm>
+
 #include "runtime/sim/sim_world.hpp"
 #include "shardwise/runtime/error.hpp"
 #include "shardwise/runtime/timeline.hpp"
@@ -9,6 +11,13 @@ namespace shardwise {
 void HostEvent::wait_on_host() {
   std::unique_lock lock(mutex_);
   condition_.wait(lock, [&] { return signalled_; });
+}
+
+bool HostEvent::wait_on_host_for(double seconds) {
+  // Clocks count nanoseconds in 64 bits: thirty years do for ever.
+  const std::chrono::duration<double> limit(std::min(seconds, 1e9));
+  std::unique_lock lock(mutex_);
+  return condition_.wait_for(lock, limit, [&] { return signalled_; });
 }
 
 bool HostEvent::is_signalled() {
@@ -22,32 +31,18 @@ bool HostEvent::failed() {
 }
 
 void HostEvent::signal(bool failed) {
-  std::vector<std::function<void()>> callbacks;
   {
     std::lock_guard lock(mutex_);
     signalled_ = true;
     failed_ = failed;
     if (timed_on) time_ = std::chrono::steady_clock::now();
-    callbacks.swap(callbacks_);
   }
   condition_.notify_all();
-  for (const auto& callback : callbacks) callback();
 }
 
 double HostEvent::seconds_since(EventState& earlier) {
   // Written before the signal, and both are signalled.
   return std::chrono::duration<double>(time_ - dynamic_cast<HostEvent&>(earlier).time_).count();
-}
-
-void HostEvent::on_signal(std::function<void()> function) {
-  {
-    std::lock_guard lock(mutex_);
-    if (!signalled_) {
-      callbacks_.push_back(std::move(function));
-      return;
-    }
-  }
-  function();
 }
 
 namespace {

@@ -18,19 +18,17 @@ namespace shardwise {
 class HostEvent final : public EventState {
  public:
   void wait_on_host() override;
+  bool wait_on_host_for(double seconds) override;
   bool is_signalled() override;
   void signal(bool failed);
   bool failed() override;
   double seconds_since(EventState& earlier) override;
-  /// Runs `function` once signalled, at once if it already is, on the signalling thread.
-  void on_signal(std::function<void()> function);
 
  private:
   std::mutex mutex_;
   std::condition_variable condition_;
   bool signalled_ = false, failed_ = false;
   std::chrono::steady_clock::time_point time_;  ///< of the signal, where timed
-  std::vector<std::function<void()>> callbacks_;
 };
 
 class HostStream final : public Stream {

@@ -23,6 +23,11 @@ class SimEvent final : public EventState {
  public:
   explicit SimEvent(std::shared_ptr<SimScheduler> world) : world_(std::move(world)) {}
   void wait_on_host() override;
+  /// The host's time is none of sim's: runs until the event is signalled.
+  bool wait_on_host_for(double) override {
+    wait_on_host();
+    return true;
+  }
   bool is_signalled() override { return signalled_; }
   bool failed() override { return failed_; }
   void signal(bool failed, double time_s);
