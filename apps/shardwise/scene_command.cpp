@@ -49,7 +49,42 @@ std::string material_text(const Material& material) {
   return fmt::format("eta_r {:g}, sigma {:g} S/m, mu_r {:g}", material.eta_r, material.sigma, material.mu_r);
 }
 
-Json info_json(const Options& options, const SceneModel& model, const std::vector<std::string>& remarks) {
+Json edges_json(const EdgeDescription& edges) {
+  return {{"count", edges.edges},
+          {"boundary", edges.boundary_edges},
+          {"non_manifold", edges.non_manifold_edges},
+          {"inconsistent_winding", edges.inconsistent_edges},
+          {"wedges", edges.wedges},
+          {"convex", edges.convex},
+          {"concave", edges.concave},
+          {"coplanar", edges.coplanar},
+          {"half_planes", edges.half_planes},
+          {"wall_feet", edges.wall_feet},
+          {"closed_components", edges.closed_components},
+          {"oriented_components", edges.oriented_components},
+          {"near_coincident_vertices", edges.near_coincident_vertices}};
+}
+
+std::string edges_text(const EdgeDescription& edges) {
+  std::string text =
+      fmt::format("\nedges: {}, {} of them with one face\n", edges.edges, edges.boundary_edges);
+  text += fmt::format(
+      "  wedges: {} ({} convex, {} half-planes); no wedges: {} concave, {} coplanar, {} feet of walls\n",
+      edges.wedges, edges.convex, edges.half_planes, edges.concave, edges.coplanar, edges.wall_feet);
+  text += fmt::format("  closed components: {}, {} of them taken as wound the other way\n",
+                      edges.closed_components, edges.oriented_components);
+  if (edges.non_manifold_edges > 0)
+    text += fmt::format("  places where three or more faces meet: {}\n", edges.non_manifold_edges);
+  if (edges.inconsistent_edges > 0)
+    text += fmt::format("  edges whose faces are wound against each other: {}\n", edges.inconsistent_edges);
+  if (edges.near_coincident_vertices > 0)
+    text += fmt::format("  vertices that nearly coincide and are not joined: {}\n",
+                        edges.near_coincident_vertices);
+  return text;
+}
+
+Json info_json(const Options& options, const SceneModel& model, const EdgeDescription& edges,
+               const std::vector<std::string>& remarks) {
   const SceneGeometry& geometry = model.geometry();
   const SceneDescription description = describe(model);
   Json materials = Json::array();
@@ -97,13 +132,14 @@ Json info_json(const Options& options, const SceneModel& model, const std::vecto
                            : Json{{"low", point_json(geometry.bounds.low)},
                                   {"high", point_json(geometry.bounds.high)}}},
           {"materials", materials},
+          {"edges", edges_json(edges)},
           {"shapes", shapes},
           {"without_material", description.without_material.shapes},
           {"defects", defects},
           {"remarks", remarks}};
 }
 
-std::string info_text(const Options& options, const SceneModel& model,
+std::string info_text(const Options& options, const SceneModel& model, const EdgeDescription& edges,
                       const std::vector<std::string>& remarks) {
   const SceneGeometry& geometry = model.geometry();
   const Bounds& bounds = geometry.bounds;
@@ -126,6 +162,7 @@ std::string info_text(const Options& options, const SceneModel& model,
                     fmt::format("{}", description.without_material.faces), "-", "give --material CLASS"});
   }
   text += "\n" + table_text(rows);
+  text += edges_text(edges);
   constexpr std::size_t shown = 20;
   text += fmt::format("\ndefects: {} ({} faces dropped)\n", geometry.defects.size(), description.dropped);
   for (std::size_t i = 0; i < std::min(shown, geometry.defects.size()); ++i) {
@@ -149,11 +186,12 @@ int run_info(const Options& options) {
   if (!options.json.empty()) check_output(options.json, "--json");
   std::vector<std::string> remarks;
   const SceneModel model = load_scene(options.file, options.read, &remarks);
-  const Json report = info_json(options, model, remarks);
+  const EdgeDescription edges = describe_edges(model);
+  const Json report = info_json(options, model, edges, remarks);
   OutputSet outputs;
   stage_json(outputs, options.json, report);
   outputs.commit();
-  write_stdout(options.json == "-" ? json_text(report) : info_text(options, model, remarks));
+  write_stdout(options.json == "-" ? json_text(report) : info_text(options, model, edges, remarks));
   return 0;
 }
 
@@ -181,8 +219,9 @@ void add_scene(Commands& commands, CLI::App& root) {
   CLI::App* scene = add_command(commands, root, "scene", "Read, convert and generate scenes",
                                 "shardwise scene info city/city.xml");
   const auto options = std::make_shared<Options>();
-  CLI::App* info = add_command(commands, *scene, "info", "Shapes, triangles, bounds, materials, defects",
-                               "shardwise scene info city/city.xml --json -");
+  CLI::App* info =
+      add_command(commands, *scene, "info", "Shapes, triangles, bounds, materials, edges, defects",
+                  "shardwise scene info city/city.xml --json -");
   info->add_option("file", options->file, "Scene: .xml (Mitsuba), .ply or .swscene")->type_name("FILE");
   info->add_option("--json", options->json, "Write it as JSON ('-': to standard output, alone)")
       ->type_name("FILE");

@@ -2,7 +2,29 @@
 
 #include <algorithm>
 
+#include "shardwise/scene/wedges.hpp"
+
 namespace shardwise {
+
+EdgeDescription describe_edges(const SceneModel& scene) {
+  const Wedges wedges = classify_wedges(scene);
+  const EdgeTable& table = scene.edges();
+  EdgeDescription result;
+  result.edges = static_cast<std::int64_t>(table.edges.size());
+  result.boundary_edges = table.boundary_edges;
+  result.non_manifold_edges = table.non_manifold_edges;
+  result.inconsistent_edges = table.inconsistent_edges;
+  result.wedges = wedges.wedges;
+  result.convex = wedges.convex;
+  result.concave = wedges.concave;
+  result.coplanar = wedges.coplanar;
+  result.half_planes = wedges.free_boundary;
+  result.wall_feet = wedges.wall_feet;
+  result.closed_components = wedges.closed_components;
+  result.oriented_components = wedges.oriented_components;
+  result.near_coincident_vertices = count_near_coincident_vertices(scene);
+  return result;
+}
 
 SceneDescription describe(const SceneModel& scene) {
   const SceneGeometry& geometry = scene.geometry();
