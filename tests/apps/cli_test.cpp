@@ -115,13 +115,13 @@ TEST_F(Cli, SceneInfoCountsEdges) {
   const Outcome outcome = run({"scene", "info", box_scene(), "--json", "-"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const Json edges = Json::parse(outcome.out)["edges"];
-  // A hall of four walls, floor and roof: by position it is closed, though it comes as two shapes.
+  // A block without a floor stands on a square. Its sides have vertices of their own, and meet by position.
   const std::vector<std::pair<const char*, int>> expected{
-      {"count", 18},      {"boundary", 0},  {"non_manifold", 0},      {"inconsistent_winding", 0},
-      {"wedges", 12},     {"convex", 12},   {"concave", 0},           {"coplanar", 6},
-      {"half_planes", 0}, {"wall_feet", 0}, {"closed_components", 1}, {"near_coincident_vertices", 0}};
+      {"count", 22},      {"boundary", 8},  {"non_manifold", 0},      {"inconsistent_winding", 0},
+      {"wedges", 12},     {"convex", 8},   {"concave", 0},           {"coplanar", 6},
+      {"half_planes", 4}, {"wall_feet", 4}, {"closed_components", 0}, {"near_coincident_vertices", 0}};
   for (const auto& [key, count] : expected) EXPECT_EQ(edges[key], count) << key;
-  EXPECT_NE(run({"scene", "info", box_scene()}).out.find("wedges: 12 (12 convex, 0 half-planes)"),
+  EXPECT_NE(run({"scene", "info", box_scene()}).out.find("wedges: 12 (8 convex, 4 half-planes)"),
             std::string::npos);
 }
 
