@@ -33,8 +33,12 @@ struct PenetrationOutputs {
 /// Two hits are one crossing where the triangles have one or two corners in common (equal positions), the
 /// hits lie on that corner or edge in both, and t differs by at most 4 ulp at the scale of the coordinates,
 /// which is what t can be trusted to. Three common corners are two faces on top of each other: two crossings.
-/// On the border weights are exactly 0, but for 1 - u - v, which is rounded: the edge functions there are
-/// exactly 0 in both triangles, else only one of them were hit (triangle_kernel.hpp).
+///
+/// "On that corner or edge" can be asked exactly. The shared test takes the signs of edge functions of
+/// rounded, projected corners, and takes them right (triangle_kernel.hpp); triangles side by side do not
+/// overlap in the projection, so both are hit only where the functions of what they share are 0. Where they
+/// do overlap, as at an outline, a hit of each near the border is two crossings. Only the weight 1 - u - v is
+/// rounded.
 class CrossingMerger {
  public:
   SW_HD explicit CrossingMerger(const SceneView& scene, const Segment& segment)
@@ -61,7 +65,6 @@ class CrossingMerger {
     const BvhTriangle& tb = scene_.triangles[b.record];
     const Vec3f corners_a[3] = {ta.v0, ta.v1, ta.v2}, corners_b[3] = {tb.v0, tb.v1, tb.v2};
     const float weights_a[3] = {1.0f - a.u - a.v, a.u, a.v}, weights_b[3] = {1.0f - b.u - b.v, b.u, b.v};
-    float off_a = 0, off_b = 0;  // weights of corners that are not in common
     int common = 0;
     for (int i = 0; i < 3; ++i) {
       bool shared_a = false, shared_b = false;
@@ -70,10 +73,11 @@ class CrossingMerger {
         shared_b = shared_b || corners_b[i] == corners_a[j];
       }
       common += shared_a ? 1 : 0;
-      if (!shared_a) off_a += absolute(weights_a[i]);
-      if (!shared_b) off_b += absolute(weights_b[i]);
+      const float rounding = i == 0 ? 2.38418579e-7f : 0.0f;  // 2^-22
+      if (!shared_a && absolute(weights_a[i]) > rounding) return false;
+      if (!shared_b && absolute(weights_b[i]) > rounding) return false;
     }
-    return common > 0 && common < 3 && off_a <= 1e-6f && off_b <= 1e-6f;
+    return common > 0 && common < 3;
   }
 
   SceneView scene_;
