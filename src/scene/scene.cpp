@@ -54,6 +54,8 @@ Scene& Scene::operator=(Scene&& other) noexcept {
 }
 
 void Scene::build() {
+  // What poisoned it may have left work that nothing orders before ours.
+  if (is_poisoned()) executor_->drain();
   model_.build();
   const SceneGeometry& geometry = model_.geometry();
   bvh_ = std::make_unique<Bvh8>(build_bvh8(geometry.vertices, geometry.faces, geometry.hittable));
@@ -80,11 +82,6 @@ bool Scene::sync() {
 }
 
 void Scene::broadcast(const char* step) {
-  const auto poison = [&](const char* cause) {
-    poison_ = fmt::format(
-        "a replica failed in {} ({}), so the replicas may differ; call build() to repair the scene", step,
-        cause);
-  };
   try {
     Graph graph;
     for (int d = 0; d < devices().size(); ++d) {
@@ -94,12 +91,18 @@ void Scene::broadcast(const char* step) {
     }
     executor_->run(std::move(graph)).wait();
   } catch (const std::exception& error) {
-    poison(error.what());
+    poison(step, error.what());
     throw;
   } catch (...) {
-    poison("an unknown error");
+    poison(step, "an unknown error");
     throw;
   }
+}
+
+void Scene::poison(const std::string& step, const std::string& error) {
+  if (!is_poisoned())
+    poison_ = fmt::format(
+        "{} failed ({}), so replicas and results may differ; call build() to repair the scene", step, error);
 }
 
 void Scene::require_ready(const std::string& op) const {
