@@ -181,8 +181,7 @@ void Session::State::leave(Run& run) {
     try {
       function();
     } catch (...) {
-      run.exit_edge_lost_ = true;
-      if (!run.launch_exception_) run.launch_exception_ = std::current_exception();
+      if (!run.exit_exception_) run.exit_exception_ = std::current_exception();
     }
   };
   for (int s = 0; s < own_streams; ++s) {
@@ -194,6 +193,7 @@ void Session::State::leave(Run& run) {
     });
   }
   run.exits_ = exits;
+  const int lost = std::exchange(executor.lost_exit_, -1);
   for (int device = 0; device < devices; ++device) {
     const int to = own_streams + device;
     // Exits that another one is behind come last, when they are implied.
@@ -213,6 +213,9 @@ void Session::State::leave(Run& run) {
     for (const std::size_t i : first) {
       const int s = used[i];
       guarded([&] {
+        if (device == lost)
+          throw Error(ErrorClass::lost,
+                      fmt::format("{}: exit edge of {} lost by a test", caller_label(device), label(s)));
         edge(to, s, clock(s, s), clock(s), exits[i].event, label(s) + " exit", caller_label(device));
       });
     }
@@ -283,6 +286,16 @@ Executor::Executor(DeviceSet devices) : devices_(std::move(devices)) {
 }
 
 Executor::~Executor() = default;
+
+void Executor::drain() noexcept {
+  for (const auto& streams : streams_)
+    for (const auto& stream : streams) {
+      try {
+        stream->synchronize();
+      } catch (...) {  // whoever waits for the run is told
+      }
+    }
+}
 
 Stream& Executor::stream(int device, StreamRole role) {
   return *streams_[static_cast<std::size_t>(device)][static_cast<std::size_t>(role)];
@@ -368,7 +381,7 @@ void Run::wait(const std::function<void()>& poll) {
   if (poll && real) poll_error = poll_until(exits_, poll);
 
   // Only this run's own points are waited for, so that runs enqueued later go on.
-  bool failed = static_cast<bool>(launch_exception_);
+  bool failed = launch_exception_ || exit_exception_;
   std::exception_ptr lost;
   for (const PendingPoint& exit : exits_) {
     try {
@@ -419,6 +432,8 @@ void Run::wait(const std::function<void()>& poll) {
   }
   if (poll_error) std::rethrow_exception(poll_error);
   if (launch_exception_) errors.emplace_back(-1, before_all, std::exchange(launch_exception_, nullptr));
+  // Behind the errors of operations: a device that one of them took away has no exits either.
+  if (exit_exception_) errors.emplace_back(after_all, after_all, exit_exception_);
   if (errors.empty() && lost) errors.emplace_back(0, after_all, lost);
   if (errors.empty()) errors.swap(consequences);
   if (errors.empty()) {

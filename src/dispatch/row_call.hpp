@@ -25,6 +25,7 @@ class RowCall {
   RowResult finish();
   /// After launch(): see Run.
   bool exit_edge_lost() const { return run_.exit_edge_lost(); }
+  std::string exit_edge_error() const { return run_.exit_edge_error(); }
 
  private:
   using ColumnPointers = std::vector<void*>;

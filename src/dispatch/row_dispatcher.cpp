@@ -133,7 +133,7 @@ Pending<RowResult> RowDispatcher::run(RowOperation operation, RowSource source, 
   auto call = std::make_shared<RowCall>(executor_, learned_, std::move(operation), std::move(source),
                                         std::move(sink), options, std::move(plan));
   call->launch();
-  if (call->exit_edge_lost() && on_lost_exit_) on_lost_exit_("a call on rows");
+  if (call->exit_edge_lost() && lost_exit_.empty()) lost_exit_ = call->exit_edge_error();
   return Pending<RowResult>([call] { return call->finish(); });
 }
 

@@ -13,10 +13,7 @@ namespace shardwise {
 
 class RowDispatcher {
  public:
-  /// `on_lost_exit` is called with what failed where the callers' streams could not be made to wait for a
-  /// call.
-  explicit RowDispatcher(Executor& executor, std::function<void(const std::string&)> on_lost_exit = {})
-      : executor_(executor), on_lost_exit_(std::move(on_lost_exit)) {}
+  explicit RowDispatcher(Executor& executor) : executor_(executor) {}
 
   /// Enqueues a call. Usage and budget errors are thrown here, before anything ran; what goes wrong on
   /// devices and in hooks comes out of wait().
@@ -24,6 +21,10 @@ class RowDispatcher {
 
   /// Calls so far that took the code for several devices or chunks.
   std::int64_t spread_calls() const { return spread_calls_; }
+  /// Why the callers' streams could not be made to wait for a call; empty: they always could. Until it is
+  /// cleared what they hold may be anything.
+  const std::string& lost_exit() const { return lost_exit_; }
+  void clear_lost_exit() { lost_exit_.clear(); }
   LearnedCosts& learned() { return learned_; }
 
  private:
@@ -31,7 +32,7 @@ class RowDispatcher {
                                const RowOptions& options, DispatchReport report, std::int64_t rows);
 
   Executor& executor_;
-  std::function<void(const std::string&)> on_lost_exit_;
+  std::string lost_exit_;
   LearnedCosts learned_;
   std::int64_t spread_calls_ = 0;
 };

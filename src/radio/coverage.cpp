@@ -481,8 +481,12 @@ void CoverageCall::launch() {
   begin_s = scene.devices().timeline().latest();
   allocate();
   run = scene.executor().run(build());
-  // A stream that could not be made to wait for the run must not release what the run still uses.
-  if (!run.exit_edge_lost()) release();
+  // A stream that could not be made to wait for the run must not release what the run still uses, and what is
+  // on it may run too early.
+  if (run.exit_edge_lost())
+    scene.poison("the way out of " + plan.request.operation, run.exit_edge_error());
+  else
+    release();
 }
 
 void CoverageCall::release() {

@@ -63,11 +63,14 @@ Scene& Scene::operator=(Scene&& other) noexcept {
 }
 
 void Scene::build() {
+  // What poisoned it may have left work that nothing orders before ours.
+  if (is_poisoned()) executor_->drain();
   model_.build();
   const SceneGeometry& geometry = model_.geometry();
   bvh_ = std::make_unique<Bvh8>(build_bvh8(geometry.vertices, geometry.faces, geometry.hittable));
   bvh_version_ = model_.version();
   poison_.clear();
+  rows_->clear_lost_exit();
   edge_bvh_.reset();
   for (const auto& replica : replicas_) replica->drop_edges();
   broadcast("build");
@@ -166,25 +169,33 @@ void Scene::require_edges(const std::string& op) {
 }
 
 void Scene::run_on_replicas(const char* step, const std::function<void(Graph&)>& fill) {
-  const auto poison = [&](const char* cause) {
-    poison_ = fmt::format(
-        "a replica failed in {} ({}), so the replicas may differ; call build() to repair the scene", step,
-        cause);
-  };
   try {
     Graph graph;
     fill(graph);
     executor_->run(std::move(graph)).wait();
   } catch (const std::exception& error) {
-    poison(error.what());
+    poison(step, error.what());
     throw;
   } catch (...) {
-    poison("an unknown error");
+    poison(step, "an unknown error");
     throw;
   }
 }
 
+void Scene::poison(const std::string& step, const std::string& error) {
+  if (!is_poisoned())
+    poison_ = fmt::format(
+        "{} failed ({}), so replicas and results may differ; call build() to repair the scene", step, error);
+}
+
 void Scene::require_ready(const std::string& op) const {
+  if (!rows_->lost_exit().empty())
+    throw Error(
+        ErrorClass::poisoned,
+        fmt::format(
+            "{}: the callers' streams could not be made to wait for an earlier call ({}); call build() "
+            "to repair the scene",
+            op, rows_->lost_exit()));
   if (is_poisoned()) throw Error(ErrorClass::poisoned, op + ": " + poison_);
   if (!model_.is_ready() || !bvh_) throw_state(op + ": the scene is not built; call build() first");
   if (model_.has_pending_updates()) throw_state(op + ": the scene has pending updates; call sync() first");

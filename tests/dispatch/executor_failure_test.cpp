@@ -57,6 +57,53 @@ class Failing : public ::testing::TestWithParam<const char*> {
   }
 };
 
+TEST_P(Failing, ALostExitEdgeIsTheErrorUnlessAnOperationFailedBefore) {
+  for (int device = 0; device < devices_.size(); ++device)
+    for (const bool breaks : {false, true}) {
+      ScenarioOptions options = failing({});
+      if (breaks) options = failing({{"rows of master", ErrorClass::budget}});
+      Scenario scenario(executor_, options);
+      scenario.enqueue_before();
+      executor_.lose_next_exit_to(device);
+      shardwise::Run run = executor_.run(scenario.graph());
+      EXPECT_TRUE(run.exit_edge_lost());
+      EXPECT_NE(run.exit_edge_error().find("caller of " + devices_[device].name()), std::string::npos)
+          << run.exit_edge_error();
+      try {
+        run.wait();
+        ADD_FAILURE() << "no error";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.error_class(), breaks ? ErrorClass::budget : ErrorClass::lost) << error.what();
+        const std::string text = error.what();
+        EXPECT_NE(text.find("exit edge"), std::string::npos) << text;
+        EXPECT_EQ(text.rfind("rows of master broke", 0) == 0, breaks) << text;
+      }
+      // Once: the next run has all its edges.
+      Scenario next(executor_, failing({}));
+      next.enqueue_before();
+      shardwise::Run whole = executor_.run(next.graph());
+      next.enqueue_after();
+      EXPECT_FALSE(whole.exit_edge_lost());
+      EXPECT_EQ(whole.exit_edge_error(), "");
+      whole.wait();
+      next.synchronize_callers();
+      EXPECT_EQ(next.output(), next.expected());
+    }
+}
+
+TEST_P(Failing, DrainWaitsForAllAndForgetsErrors) {
+  Scenario scenario(executor_, failing({{"rows of master", ErrorClass::budget}}));
+  scenario.enqueue_before();
+  shardwise::Run run = executor_.run(scenario.graph());
+  executor_.drain();
+  for (const PendingPoint& point : run.points()) EXPECT_TRUE(point.event.is_signalled()) << point.where;
+  for (int device = 0; device < devices_.size(); ++device)
+    for (int role = 0; role < stream_roles; ++role)
+      EXPECT_EQ(executor_.stream(device, static_cast<StreamRole>(role)).error(), "");
+  // The run's own error is not lost by that.
+  EXPECT_THROW(run.wait(), Error);
+}
+
 INSTANTIATE_TEST_SUITE_P(Sets, Failing, ::testing::Values("host:3x1", "sim:3"), [](const auto& info) {
   return std::string(info.param).substr(0, info.param[0] == 'h' ? 4 : 3);
 });

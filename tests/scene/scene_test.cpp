@@ -223,6 +223,31 @@ TEST_P(SceneOn, AFailedReplicaPoisonsUntilBuild) {
   }
 }
 
+TEST_P(SceneOn, ALostWayOutPoisonsUntilBuild) {
+  for (int lost = 0; lost < open_devices(std::get<0>(GetParam())).size(); ++lost) {
+    for (const bool build_first : {false, true}) {
+      Shapes shapes = make_shapes();
+      Scene scene = make(std::move(shapes));
+      scene.executor().lose_next_exit_to(lost);
+      const std::string device = scene.devices()[lost].name();
+      Pending<CoverageResult> pending = coverage(scene, options());
+      EXPECT_TRUE(scene.is_poisoned());
+      scene.poison("another step", "a later error");
+      expect_error(ErrorClass::poisoned, {"coverage", "way out", "caller of " + device, "build()"},
+                   [&] { (void)coverage(scene, options()); });
+      expect_error(ErrorClass::poisoned, {"sync", device, "build()"}, [&] { scene.sync(); });
+      if (build_first) scene.build();
+      expect_error(ErrorClass::lost, {"exit edge", device}, [&] { pending.get(); });
+      if (!build_first) scene.build();
+      EXPECT_FALSE(scene.is_poisoned());
+      expect_like_fresh(scene, make_shapes());
+      if (scene.devices().sim_world()) {
+        EXPECT_TRUE(scene.devices().sim_world()->races().empty());
+      }
+    }
+  }
+}
+
 TEST_P(SceneOn, BadUpdatesChangeNoReplica) {
   Shapes shapes = make_shapes();
   const std::int32_t wall = shapes.wall, ground = shapes.ground;

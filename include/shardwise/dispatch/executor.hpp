@@ -53,7 +53,9 @@ class Run {
 
   /// Whether the caller's streams could not be made to wait for this run (their device is lost): what they
   /// hold afterwards may be anything.
-  bool exit_edge_lost() const { return exit_edge_lost_; }
+  bool exit_edge_lost() const { return static_cast<bool>(exit_exception_); }
+  /// Why the first of them could not be; empty where none was lost.
+  std::string exit_edge_error() const { return error_text(exit_exception_); }
 
  private:
   friend class Executor;
@@ -69,7 +71,7 @@ class Run {
   std::vector<PendingPoint> exits_;       ///< one a stream
   std::shared_ptr<Failures> failures_;
   std::exception_ptr launch_exception_;
-  bool exit_edge_lost_ = false;
+  std::exception_ptr exit_exception_;
 };
 
 class Executor;
@@ -120,6 +122,12 @@ class Executor {
   int implied_edges() const { return implied_edges_; }
   /// Leaves out edge `index` of every run from now on; -1: none. For tests of the race check.
   void drop_edge(int index) { dropped_edge_ = index; }
+  /// For tests: the next run cannot make the caller's stream of this device wait for it, as on a lost device.
+  void lose_next_exit_to(int device) { lost_exit_ = device; }
+
+  /// Blocks until every stream of the executor's own has come to its end, and forgets their errors: after a
+  /// lost exit edge nothing else orders what comes next behind what still runs.
+  void drain() noexcept;
 
  private:
   friend class Session;
@@ -130,6 +138,7 @@ class Executor {
   std::vector<ExecutorEdge> edges_;
   int implied_edges_ = 0;
   int dropped_edge_ = -1;
+  int lost_exit_ = -1;
 };
 
 }  // namespace shardwise

@@ -81,6 +81,9 @@ class Scene {
   /// Runs calls on rows, and remembers what they cost.
   RowDispatcher& rows() { return *rows_; }
   const Replica& replica(int device) const { return *replicas_[static_cast<std::size_t>(device)]; }
+  /// For operations: from now on every call but build() is refused, since `step` failed with `error` and
+  /// replicas or what callers hold may be anything. The first one stays.
+  void poison(const std::string& step, const std::string& error);
   /// For tests: the broadcast fails on this replica, once; -1: none.
   void fail_next_broadcast_on(int device) { failing_replica_ = device; }
 
