@@ -118,7 +118,7 @@ TEST_F(Cli, SceneInfoCountsEdges) {
   // A block without a floor stands on a square. Its sides have vertices of their own, and meet by position.
   const std::vector<std::pair<const char*, int>> expected{
       {"count", 22},      {"boundary", 8},  {"non_manifold", 0},      {"inconsistent_winding", 0},
-      {"wedges", 12},     {"convex", 8},   {"concave", 0},           {"coplanar", 6},
+      {"wedges", 12},     {"convex", 8},    {"concave", 0},           {"coplanar", 6},
       {"half_planes", 4}, {"wall_feet", 4}, {"closed_components", 0}, {"near_coincident_vertices", 0}};
   for (const auto& [key, count] : expected) EXPECT_EQ(edges[key], count) << key;
   EXPECT_NE(run({"scene", "info", box_scene()}).out.find("wedges: 12 (8 convex, 4 half-planes)"),

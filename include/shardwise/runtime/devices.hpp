@@ -22,7 +22,7 @@ struct SimCosts {
 };
 
 struct OpenOptions {
-  bool allow_mixed = false;  ///< unlike devices in one set
+  bool allow_mixed = false;    ///< unlike devices in one set
   bool require_peer = false;   ///< an error, not staging, where two GPUs cannot reach each other
   std::uint64_t sim_seed = 1;  ///< of sim's scheduler
   /// Sim devices: how fast each is, one factor a device, finite and above 0 (1/3 takes three times as long
