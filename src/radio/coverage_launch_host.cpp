@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "radio/coverage_paths.hpp"
 #include "scene/bvh8_kernel.hpp"
 #include "scene/replica.hpp"
 #include "shardwise/runtime/device.hpp"
@@ -18,41 +19,14 @@ namespace {
 /// Lanes between two looks at the cancel flag.
 constexpr std::int64_t grain = 2048;
 
-/// Paths that are followed side by side. One path is a chain of dependent steps; several give the processor
-/// independent work to overlap, as a loop over independent rays does. Their state stays in the first-level
-/// cache.
-constexpr int paths_in_flight = 64;
-
-/// coverage_lane() for `count` lanes from `first` on, step by step together: the same steps of the same
-/// lanes.
-template <class Tracer, class Sink>
-void run_together(const CoverageParams& params, const Tracer& tracer, Sink& sink, std::uint64_t first,
-                  int count, LaneCounters& counters) {
-  LaneState paths[paths_in_flight];
-  float t_max[paths_in_flight];
-  Hit hits[paths_in_flight];
-  NoCoverageHooks hooks;
-  int alive = 0;
-  for (int i = 0; i < count; ++i)
-    if (begin_lane(params, sink, first + static_cast<std::uint64_t>(i), paths[alive], counters)) ++alive;
-  while (alive > 0) {
-    int legs = 0;
-    for (int i = 0; i < alive; ++i) {
-      if (!prepare_leg(params, paths[i], t_max[legs])) continue;
-      if (paths[i].crosses) sink.prefetch(paths[i].pass, paths[i].crossing.cell);
-      if (legs != i) paths[legs] = paths[i];
-      ++legs;
-    }
-    for (int i = 0; i < legs; ++i)
-      hits[i] = tracer.closest(paths[i].origin, paths[i].direction, leg_t_min, t_max[i]);
-    alive = 0;
-    for (int i = 0; i < legs; ++i) {
-      if (!finish_leg(params, sink, hooks, hits[i], paths[i], counters)) continue;
-      if (alive != i) paths[alive] = paths[i];
-      ++alive;
-    }
+/// A tracer of one ray as a tracer of many.
+template <class Tracer>
+struct OneByOne {
+  Tracer tracer;
+  void closest(const RayBatch& rays, int count, float t_min, HitBatch& hits) const {
+    closest_one_by_one(tracer, tracer.scene, rays, count, t_min, hits);
   }
-}
+};
 
 template <class Tracer, class Sink>
 void run_lanes(LaunchContext& context, const CoverageLaunch& launch, const Tracer& tracer,
@@ -63,13 +37,25 @@ void run_lanes(LaunchContext& context, const CoverageLaunch& launch, const Trace
       throw Error(ErrorClass::interrupted, "cancelled; nothing was written");
     Sink sink = prototype;
     CoverageCounters sum{};
-    for (std::int64_t i = begin; i < end; i += paths_in_flight) {
-      LaneCounters counters;
-      run_together(launch.params, tracer, sink, launch.first_lane + static_cast<std::uint64_t>(i),
-                   static_cast<int>(std::min<std::int64_t>(paths_in_flight, end - i)), counters);
+    CoveragePaths<Tracer, Sink> paths(launch.params, tracer, sink);
+    std::uint16_t places[CoveragePaths<Tracer, Sink>::capacity];
+    int count = 0;
+    LaneCounters counters;
+    const auto run = [&](std::int64_t first) {
+      paths.run(launch.first_lane + static_cast<std::uint64_t>(first), places, count, counters);
+      count = 0;
+    };
+    for (std::int64_t block = begin; block < end; block += lanes_in_order) {
+      for (const std::uint16_t place : order_by_azimuth()) {
+        if (block + place >= end) continue;
+        places[count++] = place;
+        if (count == paths.capacity) run(block);
+      }
+      if (count > 0) run(block);
       sum.segments += counters.segments;
       sum.rejected += counters.rejected;
       sum.overflow += counters.overflow;
+      counters = {};
     }
     atomic_add(&launch.counters->segments, sum.segments);
     if (sum.rejected) atomic_add(&launch.counters->rejected, sum.rejected);
@@ -124,7 +110,7 @@ void launch_coverage_on_host(LaunchContext& context, const CoverageLaunch& launc
     return run_with_tracer(context, launch, EmbreeTracer{launch.params.scene, replica.embree()}, lanes_done,
                            cancel);
 #endif
-  run_with_tracer(context, launch, BvhTracer{launch.params.scene}, lanes_done, cancel);
+  run_with_tracer(context, launch, OneByOne<BvhTracer>{{launch.params.scene}}, lanes_done, cancel);
 }
 
 void add_staged_on_host(const CoverageLaunch& launch) {
