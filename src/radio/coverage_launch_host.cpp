@@ -17,7 +17,7 @@ namespace shardwise {
 namespace {
 
 /// Lanes between two looks at the cancel flag.
-constexpr std::int64_t grain = 2048;
+constexpr std::int64_t grain = lanes_in_order;
 
 /// A tracer of one ray as a tracer of many.
 template <class Tracer>
@@ -36,30 +36,11 @@ void run_lanes(LaunchContext& context, const CoverageLaunch& launch, const Trace
     if (cancel && cancel->load(std::memory_order_relaxed))
       throw Error(ErrorClass::interrupted, "cancelled; nothing was written");
     Sink sink = prototype;
-    CoverageCounters sum{};
-    CoveragePaths<Tracer, Sink> paths(launch.params, tracer, sink);
-    std::uint16_t places[CoveragePaths<Tracer, Sink>::capacity];
-    int count = 0;
-    LaneCounters counters;
-    const auto run = [&](std::int64_t first) {
-      paths.run(launch.first_lane + static_cast<std::uint64_t>(first), places, count, counters);
-      count = 0;
-    };
-    for (std::int64_t block = begin; block < end; block += lanes_in_order) {
-      for (const std::uint16_t place : order_by_azimuth()) {
-        if (block + place >= end) continue;
-        places[count++] = place;
-        if (count == paths.capacity) run(block);
-      }
-      if (count > 0) run(block);
-      sum.segments += counters.segments;
-      sum.rejected += counters.rejected;
-      sum.overflow += counters.overflow;
-      counters = {};
-    }
-    atomic_add(&launch.counters->segments, sum.segments);
-    if (sum.rejected) atomic_add(&launch.counters->rejected, sum.rejected);
-    if (sum.overflow) atomic_add(&launch.counters->overflow, sum.overflow);
+    const LaneCounters sum = CoveragePaths<Tracer, Sink>(launch.params, tracer, sink)
+                                 .run(launch.first_lane + static_cast<std::uint64_t>(begin), end - begin);
+    atomic_add(&launch.counters->segments, std::uint64_t{sum.segments});
+    if (sum.rejected) atomic_add(&launch.counters->rejected, std::uint64_t{sum.rejected});
+    if (sum.overflow) atomic_add(&launch.counters->overflow, std::uint64_t{sum.overflow});
     if (lanes_done) lanes_done->fetch_add(end - begin, std::memory_order_relaxed);
   });
 }

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <numeric>
 
 #include "radio/coverage_kernel.hpp"
 #include "scene/ray_batch.hpp"
@@ -16,20 +17,24 @@
 namespace shardwise {
 
 /// Lanes are taken in blocks of this many, and inside a block by azimuth: neighbours then go through the same
-/// nodes of the tree and hit the same walls.
+/// nodes of the tree and hit the same walls. Sums do not depend on it: `exact` by arithmetic, `ordered` by
+/// its slots.
 inline constexpr std::int64_t lanes_in_order = 2048;
 
-/// Places of a block's lanes by the azimuth of their direction. Lane first + j has the azimuth of `first` and
-/// j golden turns (fibonacci_direction), so the order around the circle is the same for every block.
-inline const std::array<std::uint16_t, lanes_in_order>& order_by_azimuth() {
-  static const auto order = [] {
-    std::array<std::uint16_t, lanes_in_order> places{};
-    for (std::size_t j = 0; j < places.size(); ++j) places[j] = static_cast<std::uint16_t>(j);
-    std::sort(places.begin(), places.end(),
+using LaneOrder = std::array<std::uint16_t, lanes_in_order>;
+
+/// Places of a block's lanes in the order in which they run. Generated lanes go by azimuth: lane first + j
+/// has that of `first` and j golden turns (fibonacci_direction), so the order around the circle is the same
+/// for every block. The caller's own rays keep their order.
+inline const LaneOrder& lane_order(bool from_rows) {
+  static const auto orders = [] {
+    std::array<LaneOrder, 2> orders{};
+    for (LaneOrder& order : orders) std::iota(order.begin(), order.end(), std::uint16_t{0});
+    std::sort(orders[0].begin(), orders[0].end(),
               [](std::uint64_t a, std::uint64_t b) { return a * golden_turn < b * golden_turn; });
-    return places;
+    return orders;
   }();
-  return order;
+  return orders[from_rows ? 1 : 0];
 }
 
 /// Paths at the same depth. Tracer: void closest(const RayBatch&, int count, float t_min, HitBatch&) const.
@@ -41,8 +46,31 @@ class CoveragePaths {
   CoveragePaths(const CoverageParams& params, const Tracer& tracer, Sink& sink, Hooks hooks = Hooks{})
       : params_(params), tracer_(tracer), sink_(sink), hooks_(hooks) {}
 
-  /// Lanes first + places[0 .. count) from launch to end; count <= capacity.
-  void run(std::uint64_t first, const std::uint16_t* places, int count, LaneCounters& counters) {
+  /// Lanes first .. first + count from launch to end.
+  LaneCounters run(std::uint64_t first, std::int64_t count) {
+    LaneCounters counters;
+    std::uint16_t places[capacity];
+    int taken = 0;
+    for (std::int64_t block = 0; block < count; block += lanes_in_order) {
+      const auto run_taken = [&] {
+        run_together(first + static_cast<std::uint64_t>(block), places, taken, counters);
+        taken = 0;
+      };
+      for (const std::uint16_t place : lane_order(params_.launch.from_rows)) {
+        if (block + place >= count) continue;
+        places[taken++] = place;
+        if (taken == capacity) run_taken();
+      }
+      if (taken > 0) run_taken();
+    }
+    return counters;
+  }
+
+ private:
+  using Floats = float[capacity];
+
+  /// Lanes first + places[0 .. count), count <= capacity.
+  void run_together(std::uint64_t first, const std::uint16_t* places, int count, LaneCounters& counters) {
     launch(first, places, count, counters);
     for (depth_ = 0; alive_ > 0; ++depth_) {
       meet_plane_all();
@@ -63,9 +91,6 @@ class CoveragePaths {
       keep_survivors();
     }
   }
-
- private:
-  using Floats = float[capacity];
 
   [[gnu::flatten]] void launch(std::uint64_t first, const std::uint16_t* places, int count,
                                LaneCounters& counters) {

@@ -29,6 +29,8 @@ namespace {
 constexpr float farthest_origin = 3.0f;  ///< in max_coordinate
 constexpr double rim_steps = 0x1p-16;    ///< in max_coordinate
 
+}  // namespace
+
 /// What the filter sees of one query. It only notes candidates and shrinks the ray to the nearest one plus a
 /// margin, so that every near tie is proposed whatever the shape of Embree's tree; ranking comes after the
 /// traversal, when few candidates are left.
@@ -67,6 +69,8 @@ struct CandidateQuery {
     t[count++] = at;
   }
 };
+
+namespace {
 
 void init_context(CandidateQuery& query) {
 #if RTC_VERSION_MAJOR >= 4
@@ -176,6 +180,8 @@ std::size_t EmbreeScene::memory_bytes() const {
 
 namespace {
 
+constexpr Hit no_hit{__builtin_inff(), 0.0f, 0.0f, ~0u, ~0u};
+
 /// How far one query goes, in t.
 struct QueryRange {
   float margin, sure_from, limit, start;
@@ -230,13 +236,17 @@ static bool goes_to_embree(Vec3f o, float t_min, float max_coordinate) {
 }
 
 Hit EmbreeTracer::closest(Vec3f o, Vec3f d, float t_min, float t_max) const {
-  Hit best{__builtin_inff(), 0.0f, 0.0f, ~0u, ~0u};
-  if (scene.node_count == 0 || !(t_max > 0.0f) || !RayData::can_hit(o, d)) return best;
+  if (scene.node_count == 0 || !(t_max > 0.0f) || !RayData::can_hit(o, d)) return no_hit;
   if (!goes_to_embree(o, t_min, scene.max_coordinate)) return decided_by_bvh(o, d, t_min, t_max);
   CandidateQuery query;
   init_context(query);
   query.triangles = scene.triangles;
   propose(static_cast<RTCScene>(embree->native()), o, d, {o, d, t_min, t_max, scene.max_coordinate}, query);
+  return ranked(query, o, d, t_min, t_max);
+}
+
+Hit EmbreeTracer::ranked(const CandidateQuery& query, Vec3f o, Vec3f d, float t_min, float t_max) const {
+  Hit best = no_hit;
   if (query.overflow) return decided_by_bvh(o, d, t_min, t_max);
   if (query.count == 0) return best;
   RayData ray;
@@ -271,7 +281,7 @@ Hit EmbreeTracer::closest(Vec3f o, Vec3f d, float t_min, float t_max) const {
 
 namespace {
 
-enum Way : std::uint32_t { nothing, one_candidate, alone };
+enum Way : std::uint32_t { nothing, one_candidate, several, alone };
 
 /// The queries of many rays.
 struct QueryBatch {
@@ -344,13 +354,15 @@ void EmbreeTracer::closest(const RayBatch& rays, int count, float t_min, HitBatc
   init_context(query);
   query.triangles = scene.triangles;
   const auto native = static_cast<RTCScene>(embree->native());
+  Hit ranked_hits[RayBatch::capacity];
   for (int i = 0; i < count; ++i) {
     queries.proposed[i] = 0;
     if (queries.way[i] == alone) continue;
     propose(native, rays.origin(i), rays.direction(i), queries.range(i), query);
     if (query.count == 0 && !query.overflow) continue;
     if (query.count > 1 || query.overflow) {
-      queries.way[i] = alone;
+      queries.way[i] = several;
+      ranked_hits[i] = ranked(query, rays.origin(i), rays.direction(i), t_min, rays.t_max[i]);
       continue;
     }
     queries.way[i] = one_candidate;
@@ -364,9 +376,12 @@ void EmbreeTracer::closest(const RayBatch& rays, int count, float t_min, HitBatc
       hits.prim[i] = triangle.prim;
     }
   rank_single_candidates(scene, rays, count, t_min, queries, hits);
-  for (int i = 0; i < count; ++i)
-    if (queries.way[i] == alone)
+  for (int i = 0; i < count; ++i) {
+    if (queries.way[i] == several)
+      hits.set(i, ranked_hits[i], scene);
+    else if (queries.way[i] == alone)
       hits.set(i, closest(rays.origin(i), rays.direction(i), t_min, rays.t_max[i]), scene);
+  }
 }
 
 }  // namespace shardwise

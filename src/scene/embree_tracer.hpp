@@ -40,6 +40,8 @@ class EmbreeScene {
   void* native_ = nullptr;
 };
 
+struct CandidateQuery;
+
 /// Same contract as BvhTracer, and the same hits but for rays that graze a border within rounding: Embree's
 /// edge test is not ours, so it may fail to propose a triangle that we would accept. Where it is seen to
 /// disagree with the shared formula the BVH decides. Copy one per thread.
@@ -55,6 +57,7 @@ struct EmbreeTracer {
   void closest(const RayBatch& rays, int count, float t_min, HitBatch& hits) const;
 
  private:
+  Hit ranked(const CandidateQuery& query, Vec3f o, Vec3f d, float t_min, float t_max) const;
   Hit decided_by_bvh(Vec3f o, Vec3f d, float t_min, float t_max) const;
 };
 
