@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "bench/bare_embree.hpp"
+#include "radio/coverage_paths.hpp"
 #include "radio/coverage_plan.hpp"
 #include "scene/bvh8_kernel.hpp"
 #include "scene/replica.hpp"
@@ -74,7 +75,7 @@ std::function<double()> runs(const std::shared_ptr<Work>& work) {
 
 #if SHARDWISE_WITH_EMBREE
 
-/// Notes what it is asked, and answers.
+/// Notes what it is asked, and answers: for coverage_lane() and for CoveragePaths.
 struct RecordingTracer {
   BvhTracer tracer;
   std::vector<TraceRay>* rays;
@@ -82,16 +83,22 @@ struct RecordingTracer {
     rays->push_back({o, d, t_min, t_max});
     return tracer.closest(o, d, t_min, t_max);
   }
+  void closest(const RayBatch& batch, int count, float t_min, HitBatch& hits) const {
+    closest_one_by_one(*this, tracer.scene, batch, count, t_min, hits);
+  }
 };
 
 struct NoSink {
   static constexpr bool wants_fields = false;
   void begin(std::uint64_t) {}
+  void prefetch(std::uint32_t, std::int64_t) const {}
   bool add(std::uint64_t, std::uint32_t, int, std::int64_t, float, const FieldSample&) { return true; }
 };
 
-/// Every segment of the call, in lane order.
-std::vector<TraceRay> record_segments(const Work& work) {
+enum class Order { by_lane, as_traced };
+
+/// Every segment of the call: lane after lane, or in the order in which the host traces them.
+std::vector<TraceRay> record_segments(const Work& work, Order order) {
   const CoveragePlan plan = plan_coverage(work.scene, request_of(work.options));
   const CoverageRequest& r = plan.request;
   CoverageParams params;
@@ -107,9 +114,13 @@ std::vector<TraceRay> record_segments(const Work& work) {
   params.launch.polarization = r.polarization;
   std::vector<TraceRay> rays;
   NoSink sink;
+  const RecordingTracer tracer{BvhTracer{params.scene}, &rays};
+  if (order == Order::as_traced) {
+    CoveragePaths<RecordingTracer, NoSink>(params, tracer, sink).run(0, plan.window.count);
+    return rays;
+  }
   for (std::int64_t lane = 0; lane < plan.window.count; ++lane)
-    coverage_lane(params, RecordingTracer{BvhTracer{params.scene}, &rays}, sink,
-                  static_cast<std::uint64_t>(lane));
+    coverage_lane(params, tracer, sink, static_cast<std::uint64_t>(lane));
   return rays;
 }
 
@@ -135,7 +146,11 @@ std::function<double()> over_blocks(std::shared_ptr<const std::vector<TraceRay>>
 
 void add_host_peers(std::vector<Case>& cases, const Case& base, const std::shared_ptr<Work>& work,
                     int threads) {
-  const auto rays = std::make_shared<const std::vector<TraceRay>>(record_segments(*work));
+  using Rays = std::shared_ptr<const std::vector<TraceRay>>;
+  const auto record = [&](Order order) {
+    return std::make_shared<const std::vector<TraceRay>>(record_segments(*work, order));
+  };
+  const Rays rays = record(Order::by_lane), traced = record(Order::as_traced);
   const SceneView view = work->scene.replica(0).view();
   for (const auto& [flags, name, text] :
        {std::tuple{RTC_SCENE_FLAG_ROBUST, "against-embree", "robust"},
@@ -152,7 +167,17 @@ void add_host_peers(std::vector<Case>& cases, const Case& base, const std::share
     });
     cases.push_back(row);
 
+    row.name = std::string(name) + "-same-order";
+    row.work += ", in the order in which the operation traces them";
+    row.one = over_blocks(traced, threads, [scene, work](std::span<const TraceRay> block) {
+      return bare_loop(scene->native(), block);
+    });
+    cases.push_back(row);
+
     row.name = std::string("body-") + name;
+    row.one = over_blocks(rays, threads, [scene, work](std::span<const TraceRay> block) {
+      return bare_loop(scene->native(), block);
+    });
     row.work = fmt::format("closest hits of those {} segments by the BVH body; one: rtcIntersect1 ({} scene)",
                            rays->size(), text);
     row.all = over_blocks(rays, threads, [view, work](std::span<const TraceRay> block) {

@@ -123,6 +123,11 @@ SW_HD inline bool begin_lane(const CoverageParams& params, Sink& sink, std::uint
   return true;
 }
 
+/// The point off the surface where the next leg starts.
+SW_HD inline Vec3f lifted(const SceneView& scene, Vec3f point, Vec3f normal) {
+  return point + scene.offset_at(point) * normal;
+}
+
 /// Before the leg is traced: where it meets the plane, and how far to trace it. False: the path is at its
 /// end.
 SW_HD inline bool prepare_leg(const CoverageParams& params, LaneState& state, float& t_max) {
@@ -161,16 +166,13 @@ SW_HD inline bool finish_leg(const CoverageParams& params, Sink& sink, Hooks& ho
 
   const BvhTriangle& triangle = params.scene.triangles[hit.record];
   const Vec3f edge1 = triangle.v1 - triangle.v0, edge2 = triangle.v2 - triangle.v0;
-  Vec3f normal = triangle_normal(edge1, edge2);
-  float cosine = dot(state.direction, normal);
-  if (cosine > 0)
-    normal = -normal;
-  else
-    cosine = -cosine;
+  const SurfaceFrame frame = surface_frame(edge1, edge2, state.direction);
+  const Vec3f normal = frame.normal;
   const PolarizedPair<float> r =
-      params.slab_walls ? reflect_slab(material, cosine) : reflect_half_space(material, cosine);
-  const Vec3f reflected = to_unit(state.direction + (2.0f * cosine) * normal);
-  const ComplexVec3 reflected_field = reflect_field(state.field, r, normal, state.direction, reflected);
+      params.slab_walls ? reflect_slab(material, frame.cosine) : reflect_half_space(material, frame.cosine);
+  const Vec3f reflected = reflect_direction(state.direction, normal, frame.cosine);
+  const ComplexVec3 reflected_field = reflect_field_about(
+      state.field, r, te_axis(frame.across, frame.squared, state.direction), state.direction, reflected);
   const float reflected_power = norm(reflected_field);
   if (!(reflected_power > 0)) return false;
 
@@ -180,7 +182,7 @@ SW_HD inline bool finish_leg(const CoverageParams& params, Sink& sink, Hooks& ho
   if constexpr (Sink::wants_fields) state.image = mirror(state.image, triangle.v0, triangle.v1, triangle.v2);
   state.field = reflected_field;
   state.power = reflected_power;
-  state.origin = point + params.scene.offset_at(point) * normal;
+  state.origin = lifted(params.scene, point, normal);
   state.direction = reflected;
   state.t_limit = std::numeric_limits<float>::infinity();
   ++state.depth;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "radio/coverage_paths.hpp"
 #include "scene/bvh8_kernel.hpp"
 #include "scene/replica.hpp"
 #include "shardwise/runtime/device.hpp"
@@ -16,43 +17,16 @@ namespace shardwise {
 namespace {
 
 /// Lanes between two looks at the cancel flag.
-constexpr std::int64_t grain = 2048;
+constexpr std::int64_t grain = lanes_in_order;
 
-/// Paths that are followed side by side. One path is a chain of dependent steps; several give the processor
-/// independent work to overlap, as a loop over independent rays does. Their state stays in the first-level
-/// cache.
-constexpr int paths_in_flight = 64;
-
-/// coverage_lane() for `count` lanes from `first` on, step by step together: the same steps of the same
-/// lanes.
-template <class Tracer, class Sink>
-void run_together(const CoverageParams& params, const Tracer& tracer, Sink& sink, std::uint64_t first,
-                  int count, LaneCounters& counters) {
-  LaneState paths[paths_in_flight];
-  float t_max[paths_in_flight];
-  Hit hits[paths_in_flight];
-  NoCoverageHooks hooks;
-  int alive = 0;
-  for (int i = 0; i < count; ++i)
-    if (begin_lane(params, sink, first + static_cast<std::uint64_t>(i), paths[alive], counters)) ++alive;
-  while (alive > 0) {
-    int legs = 0;
-    for (int i = 0; i < alive; ++i) {
-      if (!prepare_leg(params, paths[i], t_max[legs])) continue;
-      if (paths[i].crosses) sink.prefetch(paths[i].pass, paths[i].crossing.cell);
-      if (legs != i) paths[legs] = paths[i];
-      ++legs;
-    }
-    for (int i = 0; i < legs; ++i)
-      hits[i] = tracer.closest(paths[i].origin, paths[i].direction, leg_t_min, t_max[i]);
-    alive = 0;
-    for (int i = 0; i < legs; ++i) {
-      if (!finish_leg(params, sink, hooks, hits[i], paths[i], counters)) continue;
-      if (alive != i) paths[alive] = paths[i];
-      ++alive;
-    }
+/// A tracer of one ray as a tracer of many.
+template <class Tracer>
+struct OneByOne {
+  Tracer tracer;
+  void closest(const RayBatch& rays, int count, float t_min, HitBatch& hits) const {
+    closest_one_by_one(tracer, tracer.scene, rays, count, t_min, hits);
   }
-}
+};
 
 template <class Tracer, class Sink>
 void run_lanes(LaunchContext& context, const CoverageLaunch& launch, const Tracer& tracer,
@@ -62,18 +36,11 @@ void run_lanes(LaunchContext& context, const CoverageLaunch& launch, const Trace
     if (cancel && cancel->load(std::memory_order_relaxed))
       throw Error(ErrorClass::interrupted, "cancelled; nothing was written");
     Sink sink = prototype;
-    CoverageCounters sum{};
-    for (std::int64_t i = begin; i < end; i += paths_in_flight) {
-      LaneCounters counters;
-      run_together(launch.params, tracer, sink, launch.first_lane + static_cast<std::uint64_t>(i),
-                   static_cast<int>(std::min<std::int64_t>(paths_in_flight, end - i)), counters);
-      sum.segments += counters.segments;
-      sum.rejected += counters.rejected;
-      sum.overflow += counters.overflow;
-    }
-    atomic_add(&launch.counters->segments, sum.segments);
-    if (sum.rejected) atomic_add(&launch.counters->rejected, sum.rejected);
-    if (sum.overflow) atomic_add(&launch.counters->overflow, sum.overflow);
+    const LaneCounters sum = CoveragePaths<Tracer, Sink>(launch.params, tracer, sink)
+                                 .run(launch.first_lane + static_cast<std::uint64_t>(begin), end - begin);
+    atomic_add(&launch.counters->segments, std::uint64_t{sum.segments});
+    if (sum.rejected) atomic_add(&launch.counters->rejected, std::uint64_t{sum.rejected});
+    if (sum.overflow) atomic_add(&launch.counters->overflow, std::uint64_t{sum.overflow});
     if (lanes_done) lanes_done->fetch_add(end - begin, std::memory_order_relaxed);
   });
 }
@@ -124,7 +91,7 @@ void launch_coverage_on_host(LaunchContext& context, const CoverageLaunch& launc
     return run_with_tracer(context, launch, EmbreeTracer{launch.params.scene, replica.embree()}, lanes_done,
                            cancel);
 #endif
-  run_with_tracer(context, launch, BvhTracer{launch.params.scene}, lanes_done, cancel);
+  run_with_tracer(context, launch, OneByOne<BvhTracer>{{launch.params.scene}}, lanes_done, cancel);
 }
 
 void add_staged_on_host(const CoverageLaunch& launch) {

@@ -36,23 +36,55 @@ SW_HD inline Vec3f triangle_normal(Vec3f edge1, Vec3f edge2) {
                        difference_of_products(edge1.x, edge2.y, edge1.y, edge2.x)});
 }
 
-/// E -> r_TE (E.s) s + r_TM (E.p_in) p_out with s = n x k / |n x k|, p_in = s x k, p_out = s x k'. `normal`
-/// faces the ray. Where the incidence is normal (|n x k|^2 <= 1e-12), s is any transverse axis.
-SW_HD inline ComplexVec3 reflect_field(const ComplexVec3& e, const PolarizedPair<float>& r, Vec3f normal,
-                                       Vec3f direction, Vec3f reflected) {
-  const Vec3f across = cross(normal, direction);
-  const float squared = dot(across, across);
-  Vec3f s;
-  if (squared > 1e-12f) {
-    const float inverse = 1.0f / std::sqrt(squared);
-    s = across * inverse;
-  } else {
-    s = any_transverse(direction);
-  }
+/// A surface as a ray from one of its sides sees it.
+struct SurfaceFrame {
+  Vec3f normal;   ///< unit, faces the ray
+  float cosine;   ///< |cos| of the incidence
+  Vec3f across;   ///< normal x direction
+  float squared;  ///< |across|^2
+};
+
+SW_HD inline SurfaceFrame surface_frame(Vec3f edge1, Vec3f edge2, Vec3f direction) {
+  const Vec3f normal = triangle_normal(edge1, edge2);
+  const float cosine = dot(direction, normal);
+  const bool turned = cosine > 0;
+  const Vec3f facing{turned ? -normal.x : normal.x, turned ? -normal.y : normal.y,
+                     turned ? -normal.z : normal.z};
+  const Vec3f across = cross(facing, direction);
+  return {facing, turned ? cosine : -cosine, across, dot(across, across)};
+}
+
+/// Below this |across|^2 the incidence is normal, and any transverse axis is the TE axis.
+inline constexpr float least_across_squared = 1e-12f;
+
+/// The TE axis s = n x k / |n x k| where the incidence is not normal.
+SW_HD inline Vec3f te_axis_off_normal(Vec3f across, float squared) {
+  return across * (1.0f / std::sqrt(squared));
+}
+
+SW_HD inline Vec3f te_axis(Vec3f across, float squared, Vec3f direction) {
+  return squared > least_across_squared ? te_axis_off_normal(across, squared) : any_transverse(direction);
+}
+
+/// E -> r_TE (E.s) s + r_TM (E.p_in) p_out with the TE axis s, p_in = s x k, p_out = s x k'.
+SW_HD inline ComplexVec3 reflect_field_about(const ComplexVec3& e, const PolarizedPair<float>& r, Vec3f s,
+                                             Vec3f direction, Vec3f reflected) {
   const Vec3f p_in = cross(s, direction), p_out = cross(s, reflected);
   const Complexf te = r.te * Complexf{dot(e.re, s), dot(e.im, s)};
   const Complexf tm = r.tm * Complexf{dot(e.re, p_in), dot(e.im, p_in)};
   return {te.re * s + tm.re * p_out, te.im * s + tm.im * p_out};
+}
+
+/// The same about the TE axis of a surface whose `normal` faces the ray.
+SW_HD inline ComplexVec3 reflect_field(const ComplexVec3& e, const PolarizedPair<float>& r, Vec3f normal,
+                                       Vec3f direction, Vec3f reflected) {
+  const Vec3f across = cross(normal, direction);
+  return reflect_field_about(e, r, te_axis(across, dot(across, across), direction), direction, reflected);
+}
+
+/// The mirrored direction, unit.
+SW_HD inline Vec3f reflect_direction(Vec3f direction, Vec3f normal, float cosine) {
+  return to_unit(direction + (2.0f * cosine) * normal);
 }
 
 /// The mirror image of p in the plane of a triangle, in double precision: path lengths carry the phase.

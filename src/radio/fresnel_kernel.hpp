@@ -73,11 +73,14 @@ SW_HD inline Complex<float> finish(Complex<T> r, float gain) {
 
 /// Coefficients of a half-space at |cos(theta)| = `cosine` (held to [1e-6, 1]), gain included.
 SW_HD inline PolarizedPair<float> reflect_half_space(const SurfaceMaterial& m, float cosine) {
-  if ((m.flags & SurfaceMaterial::conductor) != 0) return {{-m.gain, 0}, {m.gain, 0}};
   Complexf root;
   const PolarizedPair<float> r = detail::half_space<float>(
       {m.contrast_re, m.contrast_im}, {m.eta_re, m.eta_im}, m.mu_r, detail::clamp_cosine(cosine), &root);
-  return {detail::finish(r.te, m.gain), detail::finish(r.tm, m.gain)};
+  const Complexf te = detail::finish(r.te, m.gain), tm = detail::finish(r.tm, m.gain);
+  // Chosen at the end, so that a loop over many paths has no branch.
+  const bool conductor = (m.flags & SurfaceMaterial::conductor) != 0;
+  return {{conductor ? -m.gain : te.re, conductor ? 0.0f : te.im},
+          {conductor ? m.gain : tm.re, conductor ? 0.0f : tm.im}};
 }
 
 /// Reflection and transmission of a slab without the gain.

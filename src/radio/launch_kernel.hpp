@@ -57,13 +57,16 @@ struct LaunchedRay {
   std::uint32_t pass;
 };
 
+/// The golden ratio of a turn, in 2^-64 turns.
+inline constexpr std::uint64_t golden_turn = 0x9E3779B97F4A7C15ull;
+
 /// Direction i of n: the Fibonacci lattice z = 1 - (2i+1)/n, with an azimuth of i golden turns kept as an
 /// integer fraction of a turn, so that it is exact for any i (R. Swinbank, R. J. Purser, "Fibonacci grids",
 /// Q. J. R. Meteorol. Soc. 132, 2006).
 SW_HD inline Vec3d fibonacci_direction(std::uint64_t i, std::uint64_t n) {
   const double from_pole = static_cast<double>(2 * i + 1) / static_cast<double>(n);
   const double radius = std::sqrt(from_pole * (2.0 - from_pole));
-  const SinCos azimuth = sincos_turns(i * 0x9E3779B97F4A7C15ull);
+  const SinCos azimuth = sincos_turns(i * golden_turn);
   return {radius * azimuth.cos, radius * azimuth.sin, 1.0 - from_pole};
 }
 

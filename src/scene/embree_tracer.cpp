@@ -29,6 +29,8 @@ namespace {
 constexpr float farthest_origin = 3.0f;  ///< in max_coordinate
 constexpr double rim_steps = 0x1p-16;    ///< in max_coordinate
 
+}  // namespace
+
 /// What the filter sees of one query. It only notes candidates and shrinks the ray to the nearest one plus a
 /// margin, so that every near tie is proposed whatever the shape of Embree's tree; ranking comes after the
 /// traversal, when few candidates are left.
@@ -67,6 +69,16 @@ struct CandidateQuery {
     t[count++] = at;
   }
 };
+
+namespace {
+
+void init_context(CandidateQuery& query) {
+#if RTC_VERSION_MAJOR >= 4
+  rtcInitRayQueryContext(&query.context);
+#else
+  rtcInitIntersectContext(&query.context);
+#endif
+}
 
 void note_candidate(const RTCFilterFunctionNArguments* args) {
   auto& query = *reinterpret_cast<CandidateQuery*>(args->context);
@@ -165,44 +177,80 @@ void EmbreeScene::update(const SceneView& scene) {
 std::size_t EmbreeScene::memory_bytes() const {
   return static_cast<std::size_t>(state_->bytes.load());
 }
-Hit EmbreeTracer::closest(Vec3f o, Vec3f d, float t_min, float t_max) const {
-  Hit best{__builtin_inff(), 0.0f, 0.0f, ~0u, ~0u};
-  if (scene.node_count == 0 || !(t_max > 0.0f) || !RayData::can_hit(o, d)) return best;
-  const auto let_the_bvh_decide = [&] {
-    if (fallbacks) ++*fallbacks;
-    return BvhTracer{scene}.closest(o, d, t_min, t_max);
-  };
-  // Embree knows no t before the origin, and the covers' rims are made for origins near the scene.
-  if (!(t_min >= 0.0f) || max_abs(o) > farthest_origin * scene.max_coordinate) return let_the_bvh_decide();
 
-  CandidateQuery query;
-  query.triangles = scene.triangles;
-  query.margin = 2.0f * RayData::pad_of(o, scene.max_coordinate) / max_abs(d);
-  query.sure_from = CandidateQuery::inflate(t_min, query.margin);
-  query.limit = CandidateQuery::inflate(t_max, query.margin);
+namespace {
+
+constexpr Hit no_hit{__builtin_inff(), 0.0f, 0.0f, ~0u, ~0u};
+
+/// How far one query goes, in t.
+struct QueryRange {
+  float margin, sure_from, limit, start;
+
+  QueryRange() = default;
+  QueryRange(Vec3f o, Vec3f d, float t_min, float t_max, float max_coordinate) {
+    margin = 2.0f * RayData::pad_of(o, max_coordinate) / max_abs(d);
+    sure_from = CandidateQuery::inflate(t_min, margin);
+    limit = CandidateQuery::inflate(t_max, margin);
+    // No product with a tiny t_min: its result would be subnormal, which costs 150 cycles.
+    const float before = t_min * (t_min > margin ? 1.0f - 0x1p-17f : 0.0f) - margin;
+    start = before > 0.0f ? before : 0.0f;
+  }
+};
+
+void propose(RTCScene native, Vec3f o, Vec3f d, const QueryRange& range, CandidateQuery& query) {
+  query.margin = range.margin;
+  query.sure_from = range.sure_from;
+  query.limit = range.limit;
   query.count = 0;
   query.overflow = false;
   RTCRayHit rayhit;
-  // No product with a tiny t_min: its result would be subnormal, which costs 150 cycles.
-  const float start = t_min > query.margin ? t_min * (1.0f - 0x1p-17f) - query.margin : 0.0f;
-  rayhit.ray = {o.x, o.y, o.z, start > 0.0f ? start : 0.0f, d.x, d.y, d.z, 0.0f, query.limit, ~0u, 0, 0};
+  rayhit.ray = {o.x, o.y, o.z, range.start, d.x, d.y, d.z, 0.0f, range.limit, ~0u, 0, 0};
   rayhit.hit.geomID = RTC_INVALID_GEOMETRY_ID;
   rayhit.hit.instID[0] = RTC_INVALID_GEOMETRY_ID;
-  const auto native = static_cast<RTCScene>(embree->native());
 #if RTC_VERSION_MAJOR >= 4
-  rtcInitRayQueryContext(&query.context);
   RTCIntersectArguments arguments;
   rtcInitIntersectArguments(&arguments);
   arguments.context = &query.context;
   rtcIntersect1(native, &rayhit, &arguments);
 #else
-  rtcInitIntersectContext(&query.context);
   rtcIntersect1(native, &query.context, &rayhit);
 #endif
-  if (query.overflow) return let_the_bvh_decide();
+  query.drop_far();
+}
+
+/// Do Embree's t and ours agree, to a quarter of the margin?
+bool agrees(float proposed, float t, float margin) {
+  return absolute(proposed - t) <= 0.25f * (CandidateQuery::inflate(proposed, margin) - proposed);
+}
+
+}  // namespace
+
+Hit EmbreeTracer::decided_by_bvh(Vec3f o, Vec3f d, float t_min, float t_max) const {
+  if (fallbacks) ++*fallbacks;
+  return BvhTracer{scene}.closest(o, d, t_min, t_max);
+}
+
+// Embree knows no t before the origin, and the covers' rims are made for origins near the scene.
+static bool goes_to_embree(Vec3f o, float t_min, float max_coordinate) {
+  return (t_min >= 0.0f) & (max_abs(o) <= farthest_origin * max_coordinate);
+}
+
+Hit EmbreeTracer::closest(Vec3f o, Vec3f d, float t_min, float t_max) const {
+  if (scene.node_count == 0 || !(t_max > 0.0f) || !RayData::can_hit(o, d)) return no_hit;
+  if (!goes_to_embree(o, t_min, scene.max_coordinate)) return decided_by_bvh(o, d, t_min, t_max);
+  CandidateQuery query;
+  init_context(query);
+  query.triangles = scene.triangles;
+  propose(static_cast<RTCScene>(embree->native()), o, d, {o, d, t_min, t_max, scene.max_coordinate}, query);
+  return ranked(query, o, d, t_min, t_max);
+}
+
+Hit EmbreeTracer::ranked(const CandidateQuery& query, Vec3f o, Vec3f d, float t_min, float t_max) const {
+  Hit best = no_hit;
+  if (query.overflow) return decided_by_bvh(o, d, t_min, t_max);
   if (query.count == 0) return best;
   RayData ray;
-  ray.prepare(o, d, scene.max_coordinate);
+  ray.set(o, d, scene.max_coordinate);
 
   // A candidate on a cover's rim, which the shared formula rejects, may have cut the ray too short; so it may
   // be where the two t disagree. Harmless is a rejected one that is no nearer than an accepted one, within
@@ -212,7 +260,6 @@ Hit EmbreeTracer::closest(Vec3f o, Vec3f d, float t_min, float t_max) const {
   float nearest_rejected = __builtin_inff(), nearest_accepted = __builtin_inff();
   for (int i = 0; i < query.count; ++i) {
     const float proposed = query.t[i];
-    if (proposed > query.limit) continue;
     const BvhTriangle& triangle = scene.triangles[query.record[i]];
     TriangleHit hit;
     if (!intersect_triangle(ray, triangle.v0, triangle.v1, triangle.v2, -3.40282347e38f, 3.40282347e38f,
@@ -220,9 +267,7 @@ Hit EmbreeTracer::closest(Vec3f o, Vec3f d, float t_min, float t_max) const {
       nearest_rejected = lesser(proposed, nearest_rejected);
       continue;
     }
-    const float apart = hit.t < proposed ? proposed - hit.t : hit.t - proposed;
-    if (!(apart <= 0.25f * (CandidateQuery::inflate(proposed, query.margin) - proposed)))
-      return let_the_bvh_decide();
+    if (!agrees(proposed, hit.t, query.margin)) return decided_by_bvh(o, d, t_min, t_max);
     if (!(hit.t >= t_min && hit.t <= t_max)) continue;
     nearest_accepted = lesser(proposed, nearest_accepted);
     if (hit.t < limit || (hit.t == limit && triangle.prim < best.prim)) {
@@ -230,8 +275,113 @@ Hit EmbreeTracer::closest(Vec3f o, Vec3f d, float t_min, float t_max) const {
       limit = hit.t;
     }
   }
-  if (nearest_rejected + 0.5f * query.margin < nearest_accepted) return let_the_bvh_decide();
+  if (nearest_rejected + 0.5f * query.margin < nearest_accepted) return decided_by_bvh(o, d, t_min, t_max);
   return best;
+}
+
+namespace {
+
+enum Way : std::uint32_t { nothing, one_candidate, several, alone };
+
+/// The queries of many rays.
+struct QueryBatch {
+  static constexpr int capacity = RayBatch::capacity;
+  alignas(64) float margin[capacity];
+  alignas(64) float sure_from[capacity];
+  alignas(64) float limit[capacity];
+  alignas(64) float start[capacity];
+  alignas(64) float proposed[capacity];  ///< Embree's t of the one candidate
+  alignas(64) std::uint32_t way[capacity];
+
+  QueryRange range(int i) const {
+    QueryRange range;
+    range.margin = margin[i], range.sure_from = sure_from[i], range.limit = limit[i], range.start = start[i];
+    return range;
+  }
+};
+
+// The loops of these two have no branch and become vector instructions once all is inlined.
+
+/// What is not plain is left to closest() of one ray.
+[[gnu::flatten, gnu::noinline]] void prepare_queries(const SceneView& scene, const RayBatch& rays, int count,
+                                                     float t_min, QueryBatch& queries) {
+  const float max_coordinate = scene.max_coordinate;
+  const std::uint32_t plain_way = scene.node_count > 0 && t_min >= 0.0f ? nothing : alone;
+  for (int i = 0; i < count; ++i) {
+    const Vec3f o = rays.origin(i), d = rays.direction(i);
+    const QueryRange range(o, d, t_min, rays.t_max[i], max_coordinate);
+    queries.margin[i] = range.margin;
+    queries.sure_from[i] = range.sure_from;
+    queries.limit[i] = range.limit;
+    queries.start[i] = range.start;
+    const bool plain =
+        (rays.t_max[i] > 0.0f) & RayData::can_hit(o, d) & (max_abs(o) <= farthest_origin * max_coordinate);
+    queries.way[i] = plain ? plain_way : static_cast<std::uint32_t>(alone);
+  }
+}
+
+/// One candidate alone: closest()'s ranking for all of them together. What it does not settle is left to
+/// closest().
+[[gnu::flatten, gnu::noinline]] void rank_single_candidates(const SceneView& scene, const RayBatch& rays,
+                                                            int count, float t_min, QueryBatch& queries,
+                                                            HitBatch& hits) {
+  const float max_coordinate = scene.max_coordinate;
+  for (int i = 0; i < count; ++i) {
+    const LockstepHit found =
+        intersect_lockstep(rays.origin(i), rays.direction(i), max_coordinate, hits.corner_of(i, 0),
+                           hits.corner_of(i, 1), hits.corner_of(i, 2));
+    const float t = found.hit.t;
+    const bool settled = (found.sure != 0) & agrees(queries.proposed[i], t, queries.margin[i]);
+    const bool inside = (t >= t_min) & (t <= rays.t_max[i]);
+    const std::uint32_t way = queries.way[i];
+    const bool candidate = way == one_candidate;
+    const bool hit = candidate & settled & inside;
+    hits.t[i] = hit ? t : __builtin_inff();
+    hits.u[i] = found.hit.u;
+    hits.v[i] = found.hit.v;
+    const std::uint32_t prim = hits.prim[i];
+    hits.prim[i] = hit ? prim : ~0u;
+    queries.way[i] = (candidate & !settled) ? static_cast<std::uint32_t>(alone) : way;
+  }
+}
+
+}  // namespace
+
+void EmbreeTracer::closest(const RayBatch& rays, int count, float t_min, HitBatch& hits) const {
+  QueryBatch queries;
+  prepare_queries(scene, rays, count, t_min, queries);
+  CandidateQuery query;
+  init_context(query);
+  query.triangles = scene.triangles;
+  const auto native = static_cast<RTCScene>(embree->native());
+  Hit ranked_hits[RayBatch::capacity];
+  for (int i = 0; i < count; ++i) {
+    queries.proposed[i] = 0;
+    if (queries.way[i] == alone) continue;
+    propose(native, rays.origin(i), rays.direction(i), queries.range(i), query);
+    if (query.count == 0 && !query.overflow) continue;
+    if (query.count > 1 || query.overflow) {
+      queries.way[i] = several;
+      ranked_hits[i] = ranked(query, rays.origin(i), rays.direction(i), t_min, rays.t_max[i]);
+      continue;
+    }
+    queries.way[i] = one_candidate;
+    queries.proposed[i] = query.t[0];
+    hits.record[i] = query.record[0];
+  }
+  for (int i = 0; i < count; ++i)
+    if (queries.way[i] == one_candidate) {
+      const BvhTriangle& triangle = scene.triangles[hits.record[i]];
+      hits.set_corners(i, triangle);
+      hits.prim[i] = triangle.prim;
+    }
+  rank_single_candidates(scene, rays, count, t_min, queries, hits);
+  for (int i = 0; i < count; ++i) {
+    if (queries.way[i] == several)
+      hits.set(i, ranked_hits[i], scene);
+    else if (queries.way[i] == alone)
+      hits.set(i, closest(rays.origin(i), rays.direction(i), t_min, rays.t_max[i]), scene);
+  }
 }
 
 }  // namespace shardwise

@@ -30,6 +30,7 @@
 #include <cstdint>
 
 #include "scene/scene_view.hpp"
+#include "shardwise/numeric/bits.hpp"
 #include "shardwise/numeric/vec3.hpp"
 
 namespace shardwise {
@@ -66,7 +67,12 @@ struct RayData {
   /// False, and nothing else to rely on, unless can_hit().
   SW_HD bool prepare(Vec3f origin, Vec3f d, float max_coordinate) {
     if (!can_hit(origin, d)) return false;
-    o = origin;
+    set(origin, d, max_coordinate);
+    return true;
+  }
+
+  /// For a ray that can hit.
+  SW_HD void set(Vec3f origin, Vec3f d, float max_coordinate) {
     const float ax = absolute(d.x), ay = absolute(d.y), az = absolute(d.z);
     kz = ax > ay ? (ax > az ? 0 : 2) : (ay > az ? 1 : 2);
     kx = kz == 2 ? 0 : kz + 1;
@@ -75,15 +81,20 @@ struct RayData {
     sx = component(d, kx) / dz;
     sy = component(d, ky) / dz;
     sz = 1.0f / dz;
+    set_box(origin, d, max_coordinate);
+    octant = (inv.x < 0 ? 1u : 0u) | (inv.y < 0 ? 2u : 0u) | (inv.z < 0 ? 4u : 0u);
+  }
+
+  /// What the tests of boxes need, without octant.
+  SW_HD void set_box(Vec3f origin, Vec3f d, float max_coordinate) {
+    o = origin;
     // A component below 2^-32 of the largest moves the ray by less than 2^-32 S inside the scene, nothing
     // against pad; the bound keeps inv finite.
-    const float least = absolute(dz) * 2.32830644e-10f;
+    const float least = max_abs(d) * 2.32830644e-10f;
     inv = {1.0f / bounded(d.x, least), 1.0f / bounded(d.y, least), 1.0f / bounded(d.z, least)};
-    octant = (inv.x < 0 ? 1u : 0u) | (inv.y < 0 ? 2u : 0u) | (inv.z < 0 ? 4u : 0u);
     pad = pad_of(o, max_coordinate);
     o_up = {o.x + pad, o.y + pad, o.z + pad};
     o_down = {o.x - pad, o.y - pad, o.z - pad};
-    return true;
   }
 
  private:
@@ -121,39 +132,106 @@ SW_HD inline void reference_interval(const RayData& ray, const Vec3f& a, const V
   far = lesser(lesser(greater(x0, x1), greater(y0, y1)), greater(z0, z1));
 }
 
+/// A triangle seen along the ray: corners relative to the origin, sheared so that the ray is the axis z.
+struct ShearedTriangle {
+  float ax, ay, az, bx, by, bz, cx, cy, cz;
+};
+
+/// All vectors in the order of axes kx, ky, kz.
+SW_HD inline ShearedTriangle shear(Vec3f o, float sx, float sy, Vec3f v0, Vec3f v1, Vec3f v2) {
+  ShearedTriangle s;
+  s.az = v0.z - o.z;
+  s.bz = v1.z - o.z;
+  s.cz = v2.z - o.z;
+  s.ax = (v0.x - o.x) - sx * s.az;
+  s.ay = (v0.y - o.y) - sy * s.az;
+  s.bx = (v1.x - o.x) - sx * s.bz;
+  s.by = (v1.y - o.y) - sy * s.bz;
+  s.cx = (v2.x - o.x) - sx * s.cz;
+  s.cy = (v2.y - o.y) - sy * s.cz;
+  return s;
+}
+
+/// The edge functions opposite corners 0, 1 and 2.
+struct EdgeValues {
+  float u, v, w;
+  SW_HD bool any_zero() const { return (u == 0.0f) | (v == 0.0f) | (w == 0.0f); }
+  SW_HD bool outside() const { return (lesser(lesser(u, v), w) < 0.0f) & (greater(greater(u, v), w) > 0.0f); }
+};
+
+SW_HD inline EdgeValues edge_values(const ShearedTriangle& s) {
+  return {s.cx * s.by - s.cy * s.bx, s.ax * s.cy - s.ay * s.cx, s.bx * s.ay - s.by * s.ax};
+}
+
+/// In double; these count where one of edge_values() is 0.
+SW_HD inline EdgeValues edge_values_wide(const ShearedTriangle& s) {
+  return {static_cast<float>(static_cast<double>(s.cx) * s.by - static_cast<double>(s.cy) * s.bx),
+          static_cast<float>(static_cast<double>(s.ax) * s.cy - static_cast<double>(s.ay) * s.cx),
+          static_cast<float>(static_cast<double>(s.bx) * s.ay - static_cast<double>(s.by) * s.ax)};
+}
+
+/// t before it is clamped.
+SW_HD inline float distance_along(float sz, const ShearedTriangle& s, const EdgeValues& e, float det) {
+  return (e.u * (sz * s.az) + e.v * (sz * s.bz) + e.w * (sz * s.cz)) / det;
+}
+
 /// True, with hit filled, if the ray meets the triangle at t_min <= t <= t_max (closed; the caller keeps
 /// t_max finite). Both sides count. Non-finite corners never hit.
 SW_HD inline bool intersect_triangle(const RayData& ray, const Vec3f& v0, const Vec3f& v1, const Vec3f& v2,
                                      float t_min, float t_max, TriangleHit& hit) {
-  const float oz = component(ray.o, ray.kz), ox = component(ray.o, ray.kx), oy = component(ray.o, ray.ky);
-  const float az = component(v0, ray.kz) - oz;
-  const float bz = component(v1, ray.kz) - oz;
-  const float cz = component(v2, ray.kz) - oz;
-  const float ax = (component(v0, ray.kx) - ox) - ray.sx * az;
-  const float ay = (component(v0, ray.ky) - oy) - ray.sy * az;
-  const float bx = (component(v1, ray.kx) - ox) - ray.sx * bz;
-  const float by = (component(v1, ray.ky) - oy) - ray.sy * bz;
-  const float cx = (component(v2, ray.kx) - ox) - ray.sx * cz;
-  const float cy = (component(v2, ray.ky) - oy) - ray.sy * cz;
-  float u = cx * by - cy * bx;
-  float v = ax * cy - ay * cx;
-  float w = bx * ay - by * ax;
-  if (u == 0.0f || v == 0.0f || w == 0.0f) {
-    u = static_cast<float>(static_cast<double>(cx) * by - static_cast<double>(cy) * bx);
-    v = static_cast<float>(static_cast<double>(ax) * cy - static_cast<double>(ay) * cx);
-    w = static_cast<float>(static_cast<double>(bx) * ay - static_cast<double>(by) * ax);
-  }
-  if (lesser(lesser(u, v), w) < 0.0f && greater(greater(u, v), w) > 0.0f) return false;
-  const float det = u + v + w;
+  const auto turned = [&](const Vec3f& v) {
+    return Vec3f{component(v, ray.kx), component(v, ray.ky), component(v, ray.kz)};
+  };
+  const ShearedTriangle sheared = shear(turned(ray.o), ray.sx, ray.sy, turned(v0), turned(v1), turned(v2));
+  EdgeValues e = edge_values(sheared);
+  if (e.any_zero()) e = edge_values_wide(sheared);
+  if (e.outside()) return false;
+  const float det = e.u + e.v + e.w;
   if (det == 0.0f) return false;
-  float t = (u * (ray.sz * az) + v * (ray.sz * bz) + w * (ray.sz * cz)) / det;
+  float t = distance_along(ray.sz, sheared, e, det);
   float near, far;
   reference_interval(ray, v0, v1, v2, near, far);
   if (near > far) return false;
   t = lesser(far, greater(near, t));  // a NaN stays one, and fails below
   if (!(t >= t_min && t <= t_max)) return false;
-  hit = {t, v / det, w / det};
+  hit = {t, e.v / det, e.w / det};
   return true;
+}
+
+/// intersect_triangle() over any interval without a branch, for loops over many rays.
+struct LockstepHit {
+  TriangleHit hit;
+  std::uint32_t sure;  ///< 1: a hit; 0: none, or one that takes intersect_triangle() to tell
+};
+
+/// `mask` is all ones or zero; g++ would make branches of nested conditions.
+SW_HD inline float pick(std::uint32_t mask, float a, float b) {
+  return bit_cast<float>((bit_cast<std::uint32_t>(a) & mask) | (bit_cast<std::uint32_t>(b) & ~mask));
+}
+
+/// For a ray that can hit.
+SW_HD inline LockstepHit intersect_lockstep(Vec3f o, Vec3f d, float max_coordinate, Vec3f v0, Vec3f v1,
+                                            Vec3f v2) {
+  RayData ray;
+  ray.set_box(o, d, max_coordinate);
+  const float ax = absolute(d.x), ay = absolute(d.y), az = absolute(d.z);
+  const std::uint32_t x = 0u - static_cast<std::uint32_t>((ax > ay) & (ax > az));
+  const std::uint32_t y = 0u - static_cast<std::uint32_t>(!(ax > ay) & (ay > az));
+  const auto turned = [x, y](const Vec3f& v) {
+    return Vec3f{pick(x, v.y, pick(y, v.z, v.x)), pick(x, v.z, pick(y, v.x, v.y)),
+                 pick(x, v.x, pick(y, v.y, v.z))};
+  };
+  const Vec3f along = turned(d);
+  const ShearedTriangle sheared =
+      shear(turned(o), along.x / along.z, along.y / along.z, turned(v0), turned(v1), turned(v2));
+  const EdgeValues e = edge_values(sheared);
+  const float det = e.u + e.v + e.w;
+  float near, far;
+  reference_interval(ray, v0, v1, v2, near, far);
+  const float t = lesser(far, greater(near, distance_along(1.0f / along.z, sheared, e, det)));
+  const bool sure =
+      !e.any_zero() & !e.outside() & (det != 0.0f) & !(near > far) & (absolute(t) <= 3.40282347e38f);
+  return {{t, e.v / det, e.w / det}, sure ? 1u : 0u};
 }
 
 }  // namespace shardwise

@@ -139,6 +139,53 @@ TEST(Embree, OrdinaryRaysGiveTheHitsOfTheBody) {
   EXPECT_LE(total.near_ties + total.grazing, total.rays / 10000);
 }
 
+TEST(Embree, BatchesGiveTheHitsOfSingleRays) {
+  Random random(91);
+  std::size_t hits = 0;
+  std::uint64_t decided_alone = 0, decided_together = 0;
+  for (const TestMesh& mesh : meshes()) {
+    const Built built(mesh);
+    std::vector<TestRay> rays = nasty_rays(mesh, 3000, 92);
+    for (int i = 0; i < 1000; ++i) rays.push_back({0.9f * random.in_box(-1, 1), random.direction()});
+    rays.push_back({{NAN, 0, 0}, {0, 0, 1}});
+    rays.push_back({{0, 0, 0}, {0, INFINITY, 1}});
+    rays.push_back({{0, 0, 0}, {0, 0, 0}});
+    rays.push_back({{1e8f, 0, 0}, {-1, 0, 0}});
+    RayBatch batch;
+    HitBatch found;
+    for (std::size_t first = 0; first < rays.size();) {
+      const auto count = std::min<std::size_t>(1 + random.below(RayBatch::capacity), rays.size() - first);
+      const float t_min = random.below(8) == 0 ? -1.0f : random.below(3) == 0 ? random.uniform(0, 1) : 0.0f;
+      for (std::size_t i = 0; i < count; ++i) {
+        const int k = static_cast<int>(i);
+        batch.set_origin(k, rays[first + i].o);
+        batch.set_direction(k, rays[first + i].d);
+        batch.t_max[i] = random.below(16) == 0  ? NAN
+                         : random.below(4) == 0 ? random.uniform(-1, 3)
+                                                : INFINITY;
+      }
+      built.ranked(&decided_together).closest(batch, static_cast<int>(count), t_min, found);
+      for (std::size_t i = 0; i < count; ++i) {
+        const int k = static_cast<int>(i);
+        const Hit hit =
+            built.ranked(&decided_alone).closest(batch.origin(k), batch.direction(k), t_min, batch.t_max[i]);
+        ASSERT_EQ(found.prim[i], hit.prim) << mesh.name;
+        ASSERT_EQ(found.t[i], hit.t);
+        if (!hit.valid()) continue;
+        ++hits;
+        ASSERT_TRUE(same_hit({found.t[i], found.u[i], found.v[i], found.prim[i], found.record[i]}, hit));
+        ASSERT_EQ(found.record[i], hit.record);
+        ASSERT_EQ(found.corner_of(k, 0), built.scene.triangles[hit.record].v0);
+        ASSERT_EQ(found.corner_of(k, 1), built.scene.triangles[hit.record].v1);
+        ASSERT_EQ(found.corner_of(k, 2), built.scene.triangles[hit.record].v2);
+      }
+      first += count;
+    }
+  }
+  EXPECT_GT(hits, 20000u);
+  EXPECT_EQ(decided_alone, decided_together);
+}
+
 TEST(Embree, TiesGoToTheLowerId) {
   // Many copies of one triangle: more equal candidates than the query keeps, and the order is Embree's.
   for (const int copies : {2, 5, 40}) {
