@@ -3,10 +3,9 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <cstring>
 #include <memory>
-#include <random>
 
+#include "bench/meshes.hpp"
 #include "dispatch/row_dispatcher.hpp"
 #include "shardwise/rays/generators.hpp"
 #include "shardwise/rays/intersect.hpp"
@@ -17,44 +16,6 @@
 namespace shardwise::bench {
 
 namespace {
-
-/// `count` small triangles in a cube of side 2, corners up to 0.005 from each other on each axis.
-SceneModel cloud(int count) {
-  std::mt19937 random(1);
-  std::uniform_real_distribution<float> place(-1, 1), offset(-0.005f, 0.005f);
-  Mesh mesh;
-  mesh.name = "cloud";
-  for (int i = 0; i < count; ++i) {
-    const Vec3f middle{place(random), place(random), place(random)};
-    const auto first = static_cast<std::int32_t>(mesh.vertices.size());
-    for (int corner = 0; corner < 3; ++corner)
-      mesh.vertices.push_back(middle + Vec3f{offset(random), offset(random), offset(random)});
-    mesh.faces.push_back({first, first + 1, first + 2});
-  }
-  SceneModel model;
-  model.add_mesh(std::move(mesh));
-  return model;
-}
-
-/// A plane of 16 x 12 vertices: almost nothing to trace, so that moving rows is what counts.
-SceneModel light_plane() {
-  Mesh mesh;
-  mesh.name = "plane";
-  constexpr int columns = 16, rows = 12;
-  for (int y = 0; y < rows; ++y)
-    for (int x = 0; x < columns; ++x)
-      mesh.vertices.push_back({-1 + 2 * static_cast<float>(x) / (columns - 1),
-                               -1 + 2 * static_cast<float>(y) / (rows - 1), 0.1f});
-  for (int y = 0; y + 1 < rows; ++y)
-    for (int x = 0; x + 1 < columns; ++x) {
-      const std::int32_t i = y * columns + x;
-      mesh.faces.push_back({i, i + 1, i + columns});
-      mesh.faces.push_back({i + 1, i + columns + 1, i + columns});
-    }
-  SceneModel model;
-  model.add_mesh(std::move(mesh));
-  return model;
-}
 
 /// A scene on devices, and random rays in its master's memory.
 struct World {
@@ -95,10 +56,13 @@ enum class Call { intersect_full, intersect_reduced, reflections };
 
 /// Seconds of one call, from here until its result is there. `made`: rows that the devices make and reduce;
 /// 0: the rays in the master's memory, and all columns.
-double run(World& world, Call call, std::int64_t made, DispatchMode mode) {
+double run(World& world, Call call, std::int64_t made, DispatchMode mode, std::int64_t chunk = 0,
+           const RowSink& sink = {}) {
   const RowSource source = made > 0 ? generated(World::rays(made)) : on_master(world.batch());
   const auto configure = [&](auto& options) {
     options.mode = mode;
+    options.chunk_rows = chunk;
+    options.sink = sink;
     if (made > 0) options.sink = reduce(sum_of_column(call == Call::reflections ? 1 : 0, 1, 16));
   };
   const auto start = std::chrono::steady_clock::now();
@@ -163,6 +127,30 @@ std::vector<Case> dispatch_cases(const Settings& settings) {
   add("cloud-reflections-4", heavy, Call::reflections, 0, DispatchMode::automatic);
   add("light-full", light, Call::intersect_full, 0, DispatchMode::automatic);
   add("light-generate-reduce", light, Call::intersect_reduced, many, DispatchMode::automatic);
+  // One device in eight chunks: copies hide behind launches but for one chunk's.
+  const auto add_chunks = [&](const char* name, const RowSink& sink) {
+    Case row;
+    row.name = name;
+    row.devices = devices.first().spec();
+    row.work = fmt::format("{}, {} random rays, full record, one device, 8 chunks", heavy.text, rays);
+    row.units = static_cast<double>(rays);
+    row.all = [=, world = heavy.one] {
+      return run(*world, Call::intersect_full, 0, DispatchMode::automatic, rays / 8, sink);
+    };
+    row.mode_after = [world = heavy.one] { return world->last.mode; };
+    row.note_after = [world = heavy.one] {
+      const DeviceReport& device = world->last.devices.front();
+      return fmt::format(
+          "last call: compute {:.3f} ms, copies out {:.3f} ms in 8 chunks; compute + 1.15 of one copy = "
+          "{:.3f} ms",
+          device.compute_s * 1e3, device.copy_out_s * 1e3,
+          (device.compute_s + 1.15 * device.copy_out_s / 8) * 1e3);
+    };
+    cases.push_back(row);
+  };
+  add_chunks("chunks-to-host", to_host());
+  add_chunks("chunks-offload", offload([](const RowChunk&) {}));
+  add_chunks("chunks-offload-host", offload([](const RowChunk&) {}, true));
   if (devices.size() > 1)
     for (const DispatchMode mode : {DispatchMode::pipelined, DispatchMode::direct, DispatchMode::sharded}) {
       add(std::string("cloud-full-") + to_string(mode), heavy, Call::intersect_full, 0, mode);

@@ -2,6 +2,7 @@
 // the list.
 
 #include "bench/accumulate.hpp"
+#include "bench/budget.hpp"
 #include "bench/dispatch.hpp"
 
 namespace shardwise::bench {
@@ -10,6 +11,8 @@ const std::vector<Benchmark>& benchmarks() {
   static const std::vector<Benchmark> list{
       {"accumulate", "coverage maps: against Embree alone, one device, and the other accumulations",
        accumulate_cases},
+      {"budget", "50 M rays within 64 MiB: time, and peaks as counted and as the system reports them",
+       budget_cases},
       {"dispatch", "calls on rows: all devices against the first, by operation, source and sink",
        dispatch_cases},
   };

@@ -511,6 +511,8 @@ void RowCall::learn_from(RowResult& result) {
     DeviceReport& entry = result.dispatch.devices[static_cast<std::size_t>(on.device)];
     entry.lanes = on.rows;
     entry.compute_s = entry.busy_s = sample.compute_s;
+    entry.copy_in_s = sample.in_s;
+    entry.copy_out_s = sample.out_s;
     entry.peak_bytes = devices[on.device].memory(MemoryUse::work).peak();
     const auto bytes_of = [&](const std::vector<int>& nodes) {
       std::uint64_t bytes = 0;
