@@ -168,7 +168,7 @@ void Session::State::enqueue_node(GraphNode& node, int index) {
   stream(s).enqueue(std::move(operation));
   if (node.timed) point.end = stream(s).record_timed();
   point.count = ++clock(s, s);
-  if (point.needed) {
+  if (point.needed || node.observed) {
     point.event = stream(s).record();
     point.clock = clock(s);
   }

@@ -324,6 +324,7 @@ RowCall::InFlight RowCall::add_chunk(OnDevice& on, Window window) {
   on.launches.push_back(launched);
   InFlight flight;
   flight.node = deliver(on, slot, window, launch, launched, flight.chunk);
+  graph_.nodes()[static_cast<std::size_t>(flight.node)].observed = is_stepwise();
   return flight;
 }
 

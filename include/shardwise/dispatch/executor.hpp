@@ -88,7 +88,8 @@ class Session {
 
   /// Enqueues the nodes that were added to the graph since the last time (always of the same graph).
   void enqueue(Graph& graph);
-  /// Signalled when the node, which was enqueued, is done.
+  /// Signalled when the node, which was enqueued, is done; unless it is GraphNode::observed, perhaps only
+  /// when what its stream was given since is done too.
   Event event(int node);
   /// The times that a node with GraphNode::timed ran between; empty events for others.
   std::pair<Event, Event> times(int node) const;

@@ -19,6 +19,7 @@ struct GraphNode {
   StreamRole role = StreamRole::compute;
   Operation operation;
   std::vector<int> after;  ///< earlier nodes this one conflicts with, ascending
+  bool observed = false;   ///< Session::event() will be asked for it
   bool timed = false;      ///< the executor notes when it began and ended (Session::times)
 };
 
