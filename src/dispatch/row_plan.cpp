@@ -62,6 +62,8 @@ struct Planner {
     }
   }
 
+  std::int64_t floor() const;
+  std::vector<double> above_floor(std::vector<double> split) const;
   std::vector<DeviceRowCost> costs() const;
   double fixed(DispatchMode mode) const;
   void resolve_weights();
@@ -95,6 +97,36 @@ std::vector<DeviceRowCost> Planner::costs() const {
     if (cost.out_s == 0 && sends_out(static_cast<int>(d), false)) cost.out_s = out_s;
   }
   return result;
+}
+
+/// Of a remote shard.
+std::int64_t Planner::floor() const {
+  // A chunk size, a budget and a mode that was asked for are honoured at every size.
+  if (is_chunked() || options.mode != DispatchMode::automatic) return 0;
+  const int remote = 1 % devices.size();
+  const std::uint64_t moved =
+      (sends_in(remote, false) ? in_bytes() : 0) + (sends_out(remote, false) ? out_bytes() : 0);
+  return row_floor(options.min_rows_per_device < 0 ? kMinRowsPerDevice : options.min_rows_per_device, moved);
+}
+
+/// The split with remote shards below the floor raised to it, so that a split that moves by a percent from
+/// call to call does not fall off the floor; as it is where the rows do not suffice.
+std::vector<double> Planner::above_floor(std::vector<double> split) const {
+  const std::int64_t least = floor();
+  double sum = 0, raised = 0, free = 0;
+  for (const double weight : split) sum += weight;
+  for (std::size_t d = 0; d < split.size(); ++d) {
+    split[d] *= static_cast<double>(plan.rows) / sum;  // in rows
+    if (d > 0 && split[d] > 0 && split[d] < static_cast<double>(least))
+      raised += split[d] = static_cast<double>(least + 1);
+    else
+      free += split[d];
+  }
+  const double left = static_cast<double>(plan.rows) - raised;
+  if (raised == 0 || left <= 0 || free == 0) return split;
+  for (std::size_t d = 0; d < split.size(); ++d)
+    if (split[d] != static_cast<double>(least + 1)) split[d] *= left / free;
+  return split;
 }
 
 double Planner::fixed(DispatchMode mode) const {
@@ -131,9 +163,12 @@ void Planner::use(DispatchMode mode, std::vector<double> split, double predicted
 void Planner::choose_between(const std::vector<DeviceRowCost>& cost) {
   const auto predict = [&](DispatchMode mode, Overlap overlap) {
     const double fixed_s = fixed(mode);
-    return weights.empty()
-               ? predict_best_split(plan.rows, cost, overlap, options.chunks_per_device, fixed_s)
-               : predict_split(plan.rows, cost, weights, overlap, options.chunks_per_device, fixed_s);
+    const std::vector<double> split =
+        weights.empty()
+            ? above_floor(
+                  predict_best_split(plan.rows, cost, overlap, options.chunks_per_device, fixed_s).weights)
+            : weights;
+    return predict_split(plan.rows, cost, split, overlap, options.chunks_per_device, fixed_s);
   };
   DispatchMode mode = DispatchMode::pipelined;
   Prediction best = predict(mode, Overlap::pipelined);
@@ -228,13 +263,7 @@ void Planner::make_shards() {
   } else {
     const Weights whole = Weights::from(plan.report.weights, static_cast<std::size_t>(devices.size()));
     FloorDecision decision;
-    const std::int64_t least =
-        options.min_rows_per_device < 0 ? kMinRowsPerDevice : options.min_rows_per_device;
-    // A chunk size, a budget and a mode that was asked for are honoured at every size.
-    const bool floored = plan.mode != DispatchMode::chunked && options.mode == DispatchMode::automatic;
-    const std::uint64_t moved = (sends_in(1 % devices.size(), false) ? in_bytes() : 0) +
-                                (sends_out(1 % devices.size(), false) ? out_bytes() : 0);
-    decision = apply_floor(split_rows(plan.rows, whole), floored ? row_floor(least, moved) : 0, "rows");
+    decision = apply_floor(split_rows(plan.rows, whole), floor(), "rows");
     if (!decision.kept) {
       plan.mode = DispatchMode::master;
       plan.report.reason = decision.reason;

@@ -268,6 +268,32 @@ TEST(RowDispatch, ASlowDeviceGetsItsShareFromTheSecondCallOn) {
             200000);
 }
 
+TEST(RowDispatch, ALearnedSplitDoesNotFallOffTheFloor) {
+  OpenOptions open;
+  open.sim_speeds = {1.0, 0.8};
+  Executor executor(open_devices("sim:2", open));
+  RowDispatcher dispatcher(executor);
+  const Batch batch = Batch::random(20000, 4);
+  RowSink reduce;
+  reduce.kind = SinkKind::reduce;
+  reduce.reducer = tally_reducer();
+  RowOptions options;
+  options.min_rows_per_device = 9000;  // the best split would leave the slow one 8,889
+  for (int i = 0; i < 4; ++i) {
+    const RowResult result =
+        dispatcher.run(make_operation(false), generator_of(batch, false), reduce, options).get();
+    EXPECT_GE(result.dispatch.devices[1].lanes, 9000) << result.dispatch.reason;
+    EXPECT_LE(result.dispatch.devices[1].lanes, i == 0 ? 10000 : 9010) << result.dispatch.reason;
+  }
+  options.min_rows_per_device = 10001;
+  EXPECT_EQ(dispatcher.run(make_operation(false), generator_of(batch, false), reduce, options)
+                .get()
+                .dispatch.devices[1]
+                .lanes,
+            10002)
+      << "20,000 rows hold it beside 9,998 of the master, which is no remote shard";
+}
+
 TEST(RowDispatch, TheBudgetDecidesTheChunkAndRefusesWithTheBytesNeeded) {
   Executor executor(open_devices("sim:1"));
   RowDispatcher dispatcher(executor);
