@@ -49,7 +49,9 @@ struct World {
   Scene scene;
   std::int64_t count;
   Buffer<Vec3f> origins, directions;
-  DispatchReport last;
+  DispatchReport last;      ///< of the last call
+  DispatchReport measured;  ///< of the last call whose operations were timed
+  std::vector<double> times;
 };
 
 enum class Call { intersect_full, intersect_reduced, reflections };
@@ -77,17 +79,30 @@ double run(World& world, Call call, std::int64_t made, DispatchMode mode, std::i
     configure(options);
     world.last = intersect(world.scene, source, options).get().dispatch;
   }
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  world.times.push_back(seconds);
+  if (world.last.devices.front().compute_s > 0) world.measured = world.last;
+  return seconds;
+}
+
+/// The time of one device over that of each call from the second on, for people.
+std::string shares(const World& all, const World& one) {
+  std::vector<double> alone(one.times.begin() + 1, one.times.end());
+  const double median = spread(alone).median;
+  std::string text;
+  for (std::size_t i = 1; i < all.times.size(); ++i) text += fmt::format(" {:.3f}", median / all.times[i]);
+  return text;
 }
 
 /// What the last call cost above the slower of computing and moving, for people.
 std::string outcome(const World& world) {
-  const DispatchReport& report = world.last;
+  const DispatchReport& report = world.measured;
   double slowest = 0;
   for (const DeviceReport& device : report.devices) slowest = std::max(slowest, device.compute_s);
-  return fmt::format("last call: {}; {}; device time {:.3f} ms, slowest device {:.3f} ms, above it {:.3f} ms",
-                     report.mode, report.reason, report.measured_s * 1e3, slowest * 1e3,
-                     (report.measured_s - slowest) * 1e3);
+  return fmt::format(
+      "last measured call: {}; {}; device time {:.3f} ms, slowest device {:.3f} ms, above it {:.3f} ms",
+      report.mode, report.reason, report.measured_s * 1e3, slowest * 1e3,
+      (report.measured_s - slowest) * 1e3);
 }
 
 }  // namespace
@@ -120,7 +135,13 @@ std::vector<Case> dispatch_cases(const Settings& settings) {
     row.all = [=, world = where.all] { return run(*world, call, made, mode); };
     row.one = [=, world = where.one] { return run(*world, call, made, DispatchMode::automatic); };
     row.mode_after = [world = where.all] { return world->last.mode; };
-    row.note_after = [world = where.all] { return outcome(*world); };
+    row.note_after = [all = where.all, one = where.one] {
+      const std::string note =
+          outcome(*all) + "; one device's median over each call from the second on:" + shares(*all, *one);
+      all->times.clear();
+      one->times.clear();
+      return note;
+    };
     cases.push_back(row);
   };
   add("cloud-full", heavy, Call::intersect_full, 0, DispatchMode::automatic);
@@ -139,7 +160,7 @@ std::vector<Case> dispatch_cases(const Settings& settings) {
     };
     row.mode_after = [world = heavy.one] { return world->last.mode; };
     row.note_after = [world = heavy.one] {
-      const DeviceReport& device = world->last.devices.front();
+      const DeviceReport& device = world->measured.devices.front();
       return fmt::format(
           "last call: compute {:.3f} ms, copies out {:.3f} ms in 8 chunks; compute + 1.15 of one copy = "
           "{:.3f} ms",

@@ -34,6 +34,14 @@ class LearnedCosts {
   /// Takes in a call. `total_s` is its whole time; 0: not measured.
   void learn(const std::string& key, DispatchMode mode, const std::vector<DeviceSample>& devices,
              double total_s);
+  /// A call that was not measured.
+  void count(const std::string& key) { ++costs_[key].calls; }
+  /// Whether the next call of this kind is to be measured: the first few are, then one in eight, so that what
+  /// is known keeps up with the machine while measuring costs next to nothing.
+  bool wants_sample(const std::string& key) const {
+    const LearnedCost* cost = find(key);
+    return !cost || cost->calls < 4 || cost->calls % 8 == 0;
+  }
   /// Forgets everything: the scene has changed beyond recognition.
   void clear() { costs_.clear(); }
 

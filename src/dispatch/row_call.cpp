@@ -117,8 +117,9 @@ void RowCall::fill_hook_slot(OnDevice& on, HookSlot& slot) const {
 
 void RowCall::allocate_device(OnDevice& on) {
   Stream& stream = caller(on.device);
-  on.counters = Buffer<RowCounters>(stream, 1, "row counters");
-  if (sink_.kind == SinkKind::reduce) on.partial = Memory(stream, sink_.reducer.partial_bytes, "partial");
+  on.counters = on.sums.add<RowCounters>(1);
+  on.partial = on.sums.add<std::byte>(sink_.kind == SinkKind::reduce ? sink_.reducer.partial_bytes : 0);
+  on.sums.allocate(stream, "counters and partial");
   if (source_.kind == SourceKind::resident)
     for (const RowBlock& block : source_.table->blocks)
       if (block.window == on.shard.window && block.device == on.device) on.resident_in = &block;
@@ -149,13 +150,9 @@ Access RowCall::table_access(const RowBlock& block, Window window) const {
 }
 
 void RowCall::begin(OnDevice& on) {
-  graph_.add(
-      on.device, StreamRole::compute,
-      zero_operation("clear row counters", on.counters.data(), on.counters.bytes(), {on.counters.writes()}));
-  if (on.partial.bytes() > 0)
-    graph_.add(on.device, StreamRole::compute,
-               zero_operation("clear partial", on.partial.data(), on.partial.bytes(),
-                              {on.partial.access(AccessMode::write)}));
+  graph_.add(on.device, StreamRole::compute,
+             zero_operation("clear counters and partial", on.sums.data(on.counters), on.sums.bytes(),
+                            {on.sums.access(AccessMode::write)}));
 }
 
 std::optional<Window> RowCall::next_window(OnDevice& on) {
@@ -196,7 +193,7 @@ void RowCall::place_inputs(OnDevice& on, Slot* slot, Window window, RowLaunch& l
     generate.accesses = {slot->memory.access(AccessMode::write)};
     generate.body = [make = source_.generator.make, made](LaunchContext& context) { make(context, made); };
     on.launches.push_back(graph_.add(on.device, StreamRole::compute, std::move(generate)));
-    graph_.nodes().back().timed = true;
+    graph_.nodes().back().timed = sampled_;
     return;
   }
   if (source_.kind == SourceKind::resident) {
@@ -228,7 +225,7 @@ void RowCall::place_inputs(OnDevice& on, Slot* slot, Window window, RowLaunch& l
       graph_.add(on.device, StreamRole::copy_in,
                  copy_operation(fmt::format("send rows {}..{}", window.begin, window.end()),
                                 std::move(pieces), {slot->memory.access(AccessMode::write)})));
-  graph_.nodes().back().timed = true;
+  graph_.nodes().back().timed = sampled_;
 }
 
 void RowCall::place_outputs(OnDevice& on, Slot* slot, Window window, RowLaunch& launch,
@@ -254,11 +251,11 @@ int RowCall::deliver(OnDevice& on, Slot* slot, Window window, const RowLaunch& l
     Operation fold;
     fold.name = fmt::format("{} {}..{}", sink_.reducer.name, window.begin, window.end());
     fold.items = window.count;
-    fold.accesses = {slot->memory.access(AccessMode::read), on.partial.access(AccessMode::write)};
-    fold.body = [fold_rows = sink_.reducer.fold, launch, partial = on.partial.data()](
+    fold.accesses = {slot->memory.access(AccessMode::read), on.sums.access(AccessMode::write, on.partial)};
+    fold.body = [fold_rows = sink_.reducer.fold, launch, partial = on.sums.data(on.partial)](
                     LaunchContext& context) { fold_rows(context, launch, partial); };
     const int node = graph_.add(on.device, StreamRole::compute, std::move(fold));
-    graph_.nodes().back().timed = true;
+    graph_.nodes().back().timed = sampled_;
     on.launches.push_back(node);
     return node;
   }
@@ -295,7 +292,7 @@ int RowCall::deliver(OnDevice& on, Slot* slot, Window window, const RowLaunch& l
       graph_.add(on.device, StreamRole::copy_out,
                  copy_operation(fmt::format("gather rows {}..{}", window.begin, window.end()),
                                 std::move(pieces), {slot->memory.access(AccessMode::read), writes}));
-  graph_.nodes().back().timed = true;
+  graph_.nodes().back().timed = sampled_;
   on.copies_out.push_back(node);
   return node;
 }
@@ -308,8 +305,8 @@ RowCall::InFlight RowCall::add_chunk(OnDevice& on, Window window) {
   launch.device = on.device;
   launch.first_row = window.begin;
   launch.count = window.count;
-  launch.counters = on.counters.data();
-  AccessList accesses{operation_.reads(on.device), on.counters.accumulates()};
+  launch.counters = on.sums.data(on.counters);
+  AccessList accesses{operation_.reads(on.device), on.sums.access(AccessMode::accumulate, on.counters)};
   if (slot) accesses.add(slot->memory.access(AccessMode::write));
   place_inputs(on, slot, window, launch, accesses);
   place_outputs(on, slot, window, launch, accesses);
@@ -320,7 +317,7 @@ RowCall::InFlight RowCall::add_chunk(OnDevice& on, Window window) {
   compute.accesses = accesses;
   compute.body = [body = operation_.launch, launch](LaunchContext& context) { body(context, launch); };
   const int launched = graph_.add(on.device, StreamRole::compute, std::move(compute));
-  graph_.nodes().back().timed = true;
+  graph_.nodes().back().timed = sampled_;
   on.launches.push_back(launched);
   InFlight flight;
   flight.node = deliver(on, slot, window, launch, launched, flight.chunk);
@@ -333,35 +330,41 @@ RowCall::InFlight RowCall::add_chunk(OnDevice& on, Window window) {
 void RowCall::add_reduction() {
   if (sink_.kind != SinkKind::reduce) return;
   const std::uint64_t bytes = sink_.reducer.partial_bytes;
-  Memory& total = states_.front().device == 0 ? states_.front().partial : master_partial_;
-  if (states_.front().device != 0)
+  OnDevice& first = states_.front();
+  const bool works = first.device == 0;
+  void* total = works ? static_cast<void*>(first.sums.data(first.partial)) : master_partial_.data();
+  const auto touch_total = [&](AccessMode mode) {
+    return works ? first.sums.access(mode, first.partial) : master_partial_.access(mode);
+  };
+  if (!works)
     graph_.add(0, StreamRole::compute,
-               zero_operation("clear partial", total.data(), bytes, {total.access(AccessMode::write)}));
+               zero_operation("clear partial", total, bytes, {touch_total(AccessMode::write)}));
   for (std::size_t i = 0; i < states_.size(); ++i) {
     OnDevice& on = states_[i];
     if (on.device == 0) continue;
     Memory& incoming = incoming_[i];
-    graph_.add(on.device, StreamRole::copy_out,
-               copy_operation("send partial", incoming.data(), on.partial.data(), bytes,
-                              {incoming.access(AccessMode::write), on.partial.access(AccessMode::read)}));
+    graph_.add(
+        on.device, StreamRole::copy_out,
+        copy_operation("send partial", incoming.data(), on.sums.data(on.partial), bytes,
+                       {incoming.access(AccessMode::write), on.sums.access(AccessMode::read, on.partial)}));
     Operation merge;
     merge.name = "merge partial";
-    merge.accesses = {incoming.access(AccessMode::read), total.access(AccessMode::write)};
-    merge.body = [merge_rows = sink_.reducer.merge, into = total.data(),
+    merge.accesses = {incoming.access(AccessMode::read), touch_total(AccessMode::write)};
+    merge.body = [merge_rows = sink_.reducer.merge, into = total,
                   from = incoming.data()](LaunchContext& context) { merge_rows(context, into, from); };
     graph_.add(0, StreamRole::compute, std::move(merge));
   }
   std::byte* host = static_cast<std::byte*>(landing_.get()) + states_.size() * sizeof(RowCounters);
   graph_.add(0, StreamRole::compute,
-             copy_operation("reduced to host", host, total.data(), bytes, {total.access(AccessMode::read)}));
+             copy_operation("reduced to host", host, total, bytes, {touch_total(AccessMode::read)}));
 }
 
 void RowCall::add_counters() {
   auto* host = static_cast<RowCounters*>(landing_.get());
   for (OnDevice& on : states_)
     graph_.add(on.device, StreamRole::compute,
-               copy_operation("row counters to host", host++, on.counters.data(), sizeof(RowCounters),
-                              {on.counters.reads()}));
+               copy_operation("row counters to host", host++, on.sums.data(on.counters), sizeof(RowCounters),
+                              {on.sums.access(AccessMode::read, on.counters)}));
 }
 
 void RowCall::run_all() {
@@ -407,6 +410,8 @@ void RowCall::run_stepwise() {
       if (!real || session_->event(flights[i].front().node).is_signalled()) chosen = i;
     }
     if (!any) return;
+    if (chosen == states_.size() && states_.size() == 1)
+      chosen = 0;  // nobody else to look after: wait for it
     if (chosen == states_.size()) {
       std::this_thread::sleep_for(std::chrono::microseconds(20));
       continue;
@@ -422,13 +427,18 @@ void RowCall::run_stepwise() {
   }
 }
 
+bool RowCall::is_sampled() const {
+  return executor_.devices().size() == 1 || learned_.wants_sample(key_);
+}
+
 void RowCall::launch() {
   allocate();
   speed_ = plan_.report.weights;
   const double fastest = *std::max_element(speed_.begin(), speed_.end());
   for (double& speed : speed_) speed = fastest > 0 ? std::max(speed / fastest, 0.01) : 1.0;
   const bool several = executor_.devices().size() > 1;
-  if (several) entered_ = caller(0).record_timed();
+  sampled_ = is_sampled();
+  if (several && sampled_) entered_ = caller(0).record_timed();
   session_ = std::make_unique<Session>(executor_, context_);
   try {
     if (is_stepwise())
@@ -442,7 +452,7 @@ void RowCall::launch() {
     error_ = std::current_exception();
   }
   run_ = session_->finish();
-  if (several && !run_.exit_edge_lost()) left_ = caller(0).record_timed();
+  if (several && sampled_ && !run_.exit_edge_lost()) left_ = caller(0).record_timed();
   if (!run_.exit_edge_lost()) release();
   // These hand results out as they come: the call is over when it returns.
   if (is_stepwise() || sink_.kind == SinkKind::to_host) {
@@ -458,8 +468,7 @@ void RowCall::release() {
   for (OnDevice& on : states_) {
     on.slots.clear();
     on.hook_slots.clear();
-    on.counters = {};
-    on.partial = {};
+    on.sums = {};
   }
   incoming_.clear();
   master_partial_ = {};
@@ -530,7 +539,12 @@ void RowCall::learn_from(RowResult& result) {
     DeviceReport& entry = result.dispatch.devices[static_cast<std::size_t>(&sample - samples.data())];
     entry.idle_s = std::max(0.0, total - entry.busy_s);
   }
-  if (devices.size() > 1) learned_.learn(key_, plan_.mode, samples, total);
+  if (devices.size() > 1) {
+    if (sampled_)
+      learned_.learn(key_, plan_.mode, samples, total);
+    else
+      learned_.count(key_);
+  }
 }
 
 }  // namespace shardwise

@@ -51,8 +51,9 @@ class RowCall {
     int chunks = 0;
     std::vector<Slot> slots;
     std::vector<HookSlot> hook_slots;
-    Buffer<RowCounters> counters;
-    Memory partial;
+    PackedMemory sums;  ///< counters, and the partial result; cleared together
+    PackedArray<RowCounters> counters;
+    PackedArray<std::byte> partial;
     std::vector<int> launches, copies_in, copies_out;  ///< nodes
     const RowBlock* resident_in = nullptr;
     RowBlock* resident_out = nullptr;
@@ -63,6 +64,9 @@ class RowCall {
   };
 
   Stream& caller(int device) const { return *context_.streams[static_cast<std::size_t>(device)]; }
+  /// Whether this call's operations are timed: the first few of a kind, then one in eight. The events cost
+  /// microseconds, and figures that are smoothed over calls need no more.
+  bool is_sampled() const;
   bool is_stepwise() const { return sink_.kind == SinkKind::offload || plan_.shared; }
   bool keeps(const RowColumn& column) const { return column.row_bytes > 0; }
 
@@ -101,8 +105,9 @@ class RowCall {
   std::deque<OnDevice> states_;  ///< the working devices, ascending
   std::shared_ptr<RowTable> table_;
   ResourceId callers_output_ = 0;
-  std::vector<Memory> incoming_;   ///< partials of other devices, on the master
-  Memory master_partial_;          ///< where the master computes nothing
+  std::vector<Memory> incoming_;  ///< partials of other devices, on the master
+  Memory master_partial_;         ///< where the master computes nothing
+  bool sampled_ = true;
   std::shared_ptr<void> landing_;  ///< pinned: counters of every device, then the reduced result
   std::int64_t next_row_ = 0;      ///< of a shared plan
   std::vector<double> speed_;      ///< relative, of a shared plan
@@ -111,7 +116,6 @@ class RowCall {
   std::unique_ptr<Session> session_;
   Run run_;
   Event entered_, left_;
-  std::vector<std::vector<double>> seconds_;  ///< by device: compute, in, out
   std::exception_ptr error_;
 };
 

@@ -72,7 +72,8 @@ Pending<RowResult> RowDispatcher::run_alone(RowOperation operation, RowSource so
       throw;
     }
   };
-  const bool timed = devices.size() > 1;
+  call->key = cost_key(operation, source, sink);
+  const bool several = devices.size() > 1, timed = several && learned_.wants_sample(call->key);
   stream.enqueue(zero_operation("clear row counters", call->counters.data(), call->counters.bytes(),
                                 {call->counters.writes()}));
   if (timed) call->begin = stream.record_timed();
@@ -82,9 +83,8 @@ Pending<RowResult> RowDispatcher::run_alone(RowOperation operation, RowSource so
                                 sizeof(RowCounters), {call->counters.reads()}));
   call->done = stream.record();
   call->counters = {};
-  call->key = cost_key(operation, source, sink);
 
-  return Pending<RowResult>([this, call, rows, several = timed] {
+  return Pending<RowResult>([this, call, rows, several, timed] {
     call->done.wait_on_host();
     if (call->done.failed()) {
       if (call->own_stream || *call->failure) {
@@ -103,7 +103,8 @@ Pending<RowResult> RowDispatcher::run_alone(RowOperation operation, RowSource so
     result.flagged = static_cast<std::int64_t>(counters.flagged);
     DeviceReport& entry = result.dispatch.devices.front();
     entry.peak_bytes = executor_.devices().master().memory(MemoryUse::work).peak();
-    if (several) {
+    if (several && !timed) learned_.count(call->key);
+    if (timed) {
       std::vector<DeviceSample> samples(result.dispatch.devices.size());
       samples.front().rows = rows;
       samples.front().compute_s = seconds_between(call->begin, call->end);

@@ -31,7 +31,7 @@ struct Planner {
   const LearnedCost* learned;
   RowPlan plan;
   std::vector<double> weights;  ///< what the caller asked for; empty: free
-  bool direct_possible = false;
+  bool may_be_direct = false;   ///< as far as source and sink go
 
   std::uint64_t in_bytes() const { return row_bytes(operation.inputs); }
   std::uint64_t out_bytes() const { return row_bytes(operation.outputs); }
@@ -62,6 +62,7 @@ struct Planner {
     }
   }
 
+  bool direct_possible() const { return may_be_direct && all_reachable(devices, source, sink); }
   std::int64_t floor() const;
   std::vector<double> above_floor(std::vector<double> split) const;
   std::vector<DeviceRowCost> costs() const;
@@ -173,16 +174,18 @@ void Planner::choose_between(const std::vector<DeviceRowCost>& cost) {
   DispatchMode mode = DispatchMode::pipelined;
   Prediction best = predict(mode, Overlap::pipelined);
   std::string others = fmt::format("pipelined {:.3g} ms", best.seconds * 1e3);
-  if (direct_possible) {
+  const Prediction master = predict_master(plan.rows, cost, fixed(DispatchMode::master));
+  if (may_be_direct) {
     const Prediction direct = predict(DispatchMode::direct, Overlap::direct);
     others += fmt::format(", direct {:.3g} ms", direct.seconds * 1e3);
-    if (direct.seconds <= best.seconds) {
+    // Asked last: whether memory is reachable takes the driver microseconds to say.
+    if (direct.seconds <= best.seconds &&
+        (!weights.empty() || direct.seconds <= clear_win * master.seconds) && direct_possible()) {
       best = direct;
       mode = DispatchMode::direct;
     }
   }
   if (weights.empty()) {
-    const Prediction master = predict_master(plan.rows, cost, fixed(DispatchMode::master));
     others += fmt::format(", master {:.3g} ms", master.seconds * 1e3);
     if (best.seconds > clear_win * master.seconds)
       return use(DispatchMode::master, master.weights, master.seconds,
@@ -227,7 +230,7 @@ void Planner::choose() {
     case DispatchMode::automatic:
       break;
     case DispatchMode::direct:
-      if (!direct_possible)
+      if (!direct_possible())
         throw_usage(operation.name +
                     ": mode 'direct' needs rows in the master's memory and peer access between all devices; "
                     "use 'pipelined'");
@@ -250,7 +253,7 @@ void Planner::choose() {
     return use(moves ? DispatchMode::pipelined : DispatchMode::master, {1.0}, 0, "one device");
   }
   if (known) return choose_between(cost);
-  const bool direct = direct_possible && devices.master().kind() == PlatformKind::host;
+  const bool direct = devices.master().kind() == PlatformKind::host && direct_possible();
   use(direct ? DispatchMode::direct : DispatchMode::pipelined, split, 0,
       direct ? "host devices share their memory" : "first call of this kind: nothing measured yet");
 }
@@ -423,9 +426,9 @@ RowPlan plan_rows(const DeviceSet& devices, const RowOperation& operation, const
   if (options.chunks_per_device < 1)
     throw_usage(fmt::format("{}: chunks_per_device must be at least 1 (got {})", operation.name,
                             options.chunks_per_device));
-  planner.direct_possible = source.kind != SourceKind::on_host && sink.kind != SinkKind::to_host &&
-                            sink.kind != SinkKind::offload && source.kind != SourceKind::resident &&
-                            all_reachable(devices, source, sink);
+  planner.may_be_direct =
+      (source.kind == SourceKind::on_master || source.kind == SourceKind::generated) &&
+      (sink.kind == SinkKind::to_master || sink.kind == SinkKind::resident || sink.kind == SinkKind::reduce);
   planner.resolve_weights();
   planner.choose();
   planner.make_shards();
