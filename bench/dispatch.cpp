@@ -160,6 +160,7 @@ std::vector<Case> dispatch_cases(const Settings& settings) {
     };
     row.mode_after = [world = heavy.one] { return world->last.mode; };
     row.note_after = [world = heavy.one] {
+      world->times.clear();
       const DeviceReport& device = world->measured.devices.front();
       return fmt::format(
           "last call: compute {:.3f} ms, copies out {:.3f} ms in 8 chunks; compute + 1.15 of one copy = "

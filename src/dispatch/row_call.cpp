@@ -177,7 +177,9 @@ std::optional<Window> RowCall::next_window(OnDevice& on) {
   return window;
 }
 
-void RowCall::place_inputs(OnDevice& on, Slot* slot, Window window, RowLaunch& launch, AccessList& accesses) {
+void RowCall::add_inputs(Chunk& chunk) {
+  auto& [owner, window, slot, launch, accesses] = chunk;
+  OnDevice& on = *owner;
   const std::size_t columns = operation_.inputs.size();
   if (source_.kind == SourceKind::generated) {
     RowLaunch made;
@@ -228,8 +230,9 @@ void RowCall::place_inputs(OnDevice& on, Slot* slot, Window window, RowLaunch& l
   graph_.nodes().back().timed = sampled_;
 }
 
-void RowCall::place_outputs(OnDevice& on, Slot* slot, Window window, RowLaunch& launch,
-                            AccessList& accesses) {
+void RowCall::place_outputs(Chunk& chunk) {
+  auto& [owner, window, slot, launch, accesses] = chunk;
+  const OnDevice& on = *owner;
   const bool in_slot =
       on.shard.sends_out || sink_.kind == SinkKind::offload || sink_.kind == SinkKind::reduce;
   const RowBlock* block = in_slot                            ? nullptr
@@ -245,8 +248,9 @@ void RowCall::place_outputs(OnDevice& on, Slot* slot, Window window, RowLaunch& 
 }
 
 /// What happens to a chunk once it is computed; returns the node behind which it is where it belongs.
-int RowCall::deliver(OnDevice& on, Slot* slot, Window window, const RowLaunch& launch, int launched,
-                     RowChunk& chunk) {
+int RowCall::deliver(const Chunk& chunk, int launched, RowChunk& results) {
+  const auto& [owner, window, slot, launch, accesses] = chunk;
+  OnDevice& on = *owner;
   if (sink_.kind == SinkKind::reduce) {
     Operation fold;
     fold.name = fmt::format("{} {}..{}", sink_.reducer.name, window.begin, window.end());
@@ -259,18 +263,18 @@ int RowCall::deliver(OnDevice& on, Slot* slot, Window window, const RowLaunch& l
     on.launches.push_back(node);
     return node;
   }
-  chunk.first_row = window.begin;
-  chunk.count = window.count;
-  chunk.device = on.device;
+  results.first_row = window.begin;
+  results.count = window.count;
+  results.device = on.device;
   if (!on.shard.sends_out) {
-    chunk.columns.assign(launch.outputs.begin(),
-                         launch.outputs.begin() + static_cast<std::ptrdiff_t>(operation_.outputs.size()));
+    results.columns.assign(launch.outputs.begin(),
+                           launch.outputs.begin() + static_cast<std::ptrdiff_t>(operation_.outputs.size()));
     return launched;
   }
   HookSlot* hook_slot = nullptr;
   if (sink_.kind == SinkKind::offload) {
     hook_slot = &on.hook_slots[static_cast<std::size_t>(slot - on.slots.data())];
-    chunk.columns = hook_slot->columns;
+    results.columns = hook_slot->columns;
   }
   std::vector<CopyPiece> pieces;
   for (std::size_t c = 0; c < operation_.outputs.size(); ++c) {
@@ -297,30 +301,40 @@ int RowCall::deliver(OnDevice& on, Slot* slot, Window window, const RowLaunch& l
   return node;
 }
 
-RowCall::InFlight RowCall::add_chunk(OnDevice& on, Window window) {
-  Slot* slot = on.slots.empty() ? nullptr : &on.slots[static_cast<std::size_t>(on.chunks) % on.slots.size()];
+RowCall::Chunk RowCall::take_chunk(OnDevice& on, Window window) {
+  Chunk chunk{&on,
+              window,
+              nullptr,
+              {},
+              {operation_.reads(on.device), on.sums.access(AccessMode::accumulate, on.counters)}};
+  if (!on.slots.empty()) {
+    chunk.slot = &on.slots[static_cast<std::size_t>(on.chunks) % on.slots.size()];
+    chunk.accesses.add(chunk.slot->memory.access(AccessMode::write));
+  }
   ++on.chunks;
   on.rows += window.count;
-  RowLaunch launch;
-  launch.device = on.device;
-  launch.first_row = window.begin;
-  launch.count = window.count;
-  launch.counters = on.sums.data(on.counters);
-  AccessList accesses{operation_.reads(on.device), on.sums.access(AccessMode::accumulate, on.counters)};
-  if (slot) accesses.add(slot->memory.access(AccessMode::write));
-  place_inputs(on, slot, window, launch, accesses);
-  place_outputs(on, slot, window, launch, accesses);
+  chunk.launch.device = on.device;
+  chunk.launch.first_row = window.begin;
+  chunk.launch.count = window.count;
+  chunk.launch.counters = on.sums.data(on.counters);
+  return chunk;
+}
 
+RowCall::InFlight RowCall::add_rest(Chunk& chunk) {
+  OnDevice& on = *chunk.on;
+  place_outputs(chunk);
   Operation compute;
-  compute.name = fmt::format("{} {}..{}", operation_.name, window.begin, window.end());
-  compute.items = window.count;
-  compute.accesses = accesses;
-  compute.body = [body = operation_.launch, launch](LaunchContext& context) { body(context, launch); };
+  compute.name = fmt::format("{} {}..{}", operation_.name, chunk.window.begin, chunk.window.end());
+  compute.items = chunk.window.count;
+  compute.accesses = chunk.accesses;
+  compute.body = [body = operation_.launch, launch = chunk.launch](LaunchContext& context) {
+    body(context, launch);
+  };
   const int launched = graph_.add(on.device, StreamRole::compute, std::move(compute));
   graph_.nodes().back().timed = sampled_;
   on.launches.push_back(launched);
   InFlight flight;
-  flight.node = deliver(on, slot, window, launch, launched, flight.chunk);
+  flight.node = deliver(chunk, launched, flight.chunk);
   graph_.nodes()[static_cast<std::size_t>(flight.node)].observed = is_stepwise();
   return flight;
 }
@@ -368,18 +382,18 @@ void RowCall::add_counters() {
 }
 
 void RowCall::run_all() {
-  for (OnDevice& on : states_) begin(on);
-  // Round by round, so that no device waits for another's chunks to be enqueued; the master last, whose rows
-  // need no way.
-  for (bool more = true; more;) {
-    more = false;
-    for (std::size_t i = states_.size(); i-- > 0;) {
-      OnDevice& on = states_[i];
-      if (const std::optional<Window> window = next_window(on)) {
-        add_chunk(on, *window);
-        more = true;
-      }
-    }
+  // Round by round, so that no device waits for another's chunks to be enqueued, and within a round step by
+  // step, so that all devices are at work early; the master last, whose rows need no way.
+  for (bool first = true;; first = false) {
+    std::vector<Chunk> chunks;
+    for (std::size_t i = states_.size(); i-- > 0;)
+      if (const std::optional<Window> window = next_window(states_[i]))
+        chunks.push_back(take_chunk(states_[i], *window));
+    for (Chunk& chunk : chunks) add_inputs(chunk);
+    if (first)
+      for (OnDevice& on : states_) begin(on);
+    if (chunks.empty()) return;
+    for (Chunk& chunk : chunks) add_rest(chunk);
   }
 }
 
@@ -388,7 +402,9 @@ void RowCall::run_stepwise() {
   std::vector<std::deque<InFlight>> flights(states_.size());
   const auto feed = [&](std::size_t i) {
     if (const std::optional<Window> window = next_window(states_[i])) {
-      flights[i].push_back(add_chunk(states_[i], *window));
+      Chunk chunk = take_chunk(states_[i], *window);
+      add_inputs(chunk);
+      flights[i].push_back(add_rest(chunk));
       session_->enqueue(graph_);
     }
   };

@@ -64,8 +64,8 @@ class RowCall {
   };
 
   Stream& caller(int device) const { return *context_.streams[static_cast<std::size_t>(device)]; }
-  /// Whether this call's operations are timed: the first few of a kind, then one in eight. The events cost
-  /// microseconds, and figures that are smoothed over calls need no more.
+  /// Whether this call's operations are timed: the first and the third of a kind, then one in eight. The
+  /// events cost microseconds, and figures that are smoothed over calls need no more.
   bool is_sampled() const;
   bool is_stepwise() const { return sink_.kind == SinkKind::offload || plan_.shared; }
   bool keeps(const RowColumn& column) const { return column.row_bytes > 0; }
@@ -78,11 +78,19 @@ class RowCall {
 
   void begin(OnDevice& on);
   std::optional<Window> next_window(OnDevice& on);
-  InFlight add_chunk(OnDevice& on, Window window);
-  void place_inputs(OnDevice& on, Slot* slot, Window window, RowLaunch& launch, AccessList& accesses);
-  void place_outputs(OnDevice& on, Slot* slot, Window window, RowLaunch& launch, AccessList& accesses);
-  int deliver(OnDevice& on, Slot* slot, Window window, const RowLaunch& launch, int launched,
-              RowChunk& chunk);
+  /// A chunk while its operations are added: inputs, then the launch, then what becomes of the results.
+  struct Chunk {
+    OnDevice* on;
+    Window window;
+    Slot* slot;
+    RowLaunch launch;
+    AccessList accesses;
+  };
+  Chunk take_chunk(OnDevice& on, Window window);
+  void add_inputs(Chunk& chunk);
+  InFlight add_rest(Chunk& chunk);
+  void place_outputs(Chunk& chunk);
+  int deliver(const Chunk& chunk, int launched, RowChunk& results);
   Access table_access(const RowBlock& block, Window window) const;
   void add_reduction();
   void add_counters();

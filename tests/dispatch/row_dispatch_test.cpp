@@ -251,7 +251,7 @@ TEST(RowDispatch, ASlowDeviceGetsItsShareFromTheSecondCallOn) {
   for (int i = 0; i < 4; ++i) {
     const RowResult later = call(SourceKind::generated, SinkKind::reduce);
     EXPECT_NEAR(static_cast<double>(later.dispatch.devices[1].lanes), 100000, 5000) << later.dispatch.reason;
-    if (i < 3) {  // later ones are measured now and then
+    if (i == 1) {  // the third call is measured
       EXPECT_NEAR(later.dispatch.devices[1].predicted_s, later.dispatch.devices[1].compute_s,
                   0.05 * later.dispatch.devices[1].compute_s);
     }

@@ -21,7 +21,7 @@ struct DeviceReport {
   std::int64_t lanes = 0;  ///< lanes or rows
   double predicted_s = 0;  ///< of its launches, from what was learned; 0: nothing known yet. Rows only
   double compute_s = 0;    ///< of its launches, measured on the device; 0 in calls that are not measured (the
-                           ///< first few of a kind are, then one in eight). Rows only
+                           ///< first and the third of a kind are, then one in eight). Rows only
   double copy_in_s = 0, copy_out_s = 0;  ///< of its copies, measured on the device. Rows only
   double busy_s = 0, idle_s = 0;         ///< seconds with a launch running, and with nothing; virtual on sim
   std::uint64_t bytes_in = 0, bytes_out = 0;  ///< copied to it and from it
