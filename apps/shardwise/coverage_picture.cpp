@@ -69,8 +69,8 @@ Picture coverage_picture(const CoverageReport& report, const SceneModel& model,
   }
   for (std::size_t i = 0; i < transmitters; ++i) {
     const Vec3d& position = request.options.transmitters[i].position;
-    picture.markers.push_back(
-        {position[first] + shift_x, position[second] + shift_y, transmitters == 1 ? std::string("tx") : fmt::format("tx {}", i)});
+    picture.markers.push_back({position[first] + shift_x, position[second] + shift_y,
+                               transmitters == 1 ? std::string("tx") : fmt::format("tx {}", i)});
   }
   return picture;
 }

@@ -57,7 +57,8 @@ Json optional_json(const std::optional<double>& value) {
 Json transmitters_json(const CoverageRequest& request) {
   Json list = Json::array();
   for (const Transmitter& transmitter : request.options.transmitters) {
-    list.push_back({{"position", point_json(transmitter.position + request.origin_shift)}, {"gain", transmitter.gain}});
+    list.push_back(
+        {{"position", point_json(transmitter.position + request.origin_shift)}, {"gain", transmitter.gain}});
   }
   return list;
 }

@@ -150,11 +150,10 @@ std::string info_text(const Options& options, const SceneModel& model, const Edg
   const Vec3d shift = model.origin_shift();
   std::string text = fmt::format("{}: {} shapes, {} triangles, {} vertices\n", options.file,
                                  model.num_meshes(), geometry.faces.size(), geometry.vertices.size());
-  text += bounds.empty()
-              ? "bounds: none, nothing can be hit\n"
-              : fmt::format("bounds: ({:.2f}, {:.2f}, {:.2f}) to ({:.2f}, {:.2f}, {:.2f}) m\n",
-                            bounds.low.x + shift.x, bounds.low.y + shift.y, bounds.low.z,
-                            bounds.high.x + shift.x, bounds.high.y + shift.y, bounds.high.z);
+  text += bounds.empty() ? "bounds: none, nothing can be hit\n"
+                         : fmt::format("bounds: ({:.2f}, {:.2f}, {:.2f}) to ({:.2f}, {:.2f}, {:.2f}) m\n",
+                                       bounds.low.x + shift.x, bounds.low.y + shift.y, bounds.low.z,
+                                       bounds.high.x + shift.x, bounds.high.y + shift.y, bounds.high.z);
   std::vector<std::vector<std::string>> rows{{"material", "shapes", "triangles", "thickness", "what"}};
   for (std::size_t i = 0; i < model.materials().size(); ++i) {
     const Material& material = model.materials()[i];

@@ -21,9 +21,14 @@ namespace {
 
 /// Exact definitions: the international yard and pound agreement of 1959; the US survey foot is 1200/3937 m.
 double metres_of(const std::string& unit) {
-  static const std::vector<std::pair<std::string, double>> units{
-      {"m", 1},       {"cm", 0.01},   {"mm", 0.001},           {"km", 1000},
-      {"in", 0.0254}, {"ft", 0.3048}, {"us-ft", 1200.0 / 3937}, {"yd", 0.9144}};
+  static const std::vector<std::pair<std::string, double>> units{{"m", 1},
+                                                                 {"cm", 0.01},
+                                                                 {"mm", 0.001},
+                                                                 {"km", 1000},
+                                                                 {"in", 0.0254},
+                                                                 {"ft", 0.3048},
+                                                                 {"us-ft", 1200.0 / 3937},
+                                                                 {"yd", 0.9144}};
   std::vector<std::string> names;
   for (const auto& [name, metres] : units) names.push_back(name);
   const std::string known = word_value("--unit", unit, names);
@@ -66,8 +71,9 @@ void add_scene_options(CLI::App& app, SceneFileOptions& options) {
   app.add_option("--unit", options.unit, "Of the file's coordinates: m, cm, mm, km, in, ft, us-ft, yd (m)")
       ->type_name("U")
       ->group("Scene");
-  app.add_option("--origin", options.origin,
-                 "Subtracted from x and y: x,y in whole metres, none, or auto: whole kilometres beyond 10 km (auto)")
+  app.add_option(
+         "--origin", options.origin,
+         "Subtracted from x and y: x,y in whole metres, none, or auto: whole kilometres beyond 10 km (auto)")
       ->type_name("X,Y")
       ->group("Scene");
 }
