@@ -150,7 +150,8 @@ TEST(Stl, BinaryAndTextComeBackFacetByFacet) {
 TEST(Stl, TextInCapitalsWithWindowsLineEnds) {
   std::string text = test::stl_text({small_scene()[0]});
   for (char& c : text) c = static_cast<char>(std::toupper(c));
-  for (std::size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 2) text.insert(text.begin() + static_cast<std::ptrdiff_t>(at), '\r');
+  for (std::size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 2)
+    text.insert(text.begin() + static_cast<std::ptrdiff_t>(at), '\r');
   EXPECT_EQ(parse_stl(text, "a.stl", "a")[0].mesh.faces.size(), 2u);
   EXPECT_EQ(parse_stl(std::string("  ").append(test::stl_text(small_scene())), "a.stl", "a").size(), 2u);
 }
@@ -169,7 +170,8 @@ TEST(Stl, Errors) {
   refuses("solid a\nendsolid a\n", {"no facets"});
   refuses(std::string(84, '\0'), {"no facets"});
   const std::string text = test::stl_text(small_scene());
-  refuses(text.substr(0, text.rfind("vertex")), {"bad.stl", "line", "ends where 'vertex' should", "truncated"});
+  refuses(text.substr(0, text.rfind("vertex")),
+          {"bad.stl", "line", "ends where 'vertex' should", "truncated"});
   refuses("solid a\nfacet normal 0 0 1\nouter loop\nvertex 0 0\nvertex 1 0 0\n",
           {"line 5", "'vertex' is not a number"});
   refuses("solid a\nfacet normal 0 0 1\nouter loop\nvertex 0 0 0\nvertex 1 0 0\nvertex 0 1 0\nvertex 1 1 1\n",
