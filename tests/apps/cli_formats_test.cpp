@@ -19,20 +19,21 @@ class Formats : public ProgramTest {
   Json coverage_of(const std::string& scene, Vec3d shift = {},
                    const std::vector<std::string>& more = {}) const {
     const auto place = [&](double x, double y) {
-      return number_text(x + shift.x) + "," + number_text(y + shift.y);
+      return number_text(x + shift.x).append(",").append(number_text(y + shift.y));
     };
-    std::vector<std::string> arguments{"coverage",
-                                       scene,
-                                       "--tx=" + place(-5.25, 0.5) + ",4",
-                                       "--area=" + place(-20, -15) + "," + place(20, 15),
-                                       "--cell",
-                                       "2",
-                                       "--samples",
-                                       "20k",
-                                       "--devices",
-                                       "host:1x1",
-                                       "--json",
-                                       "-"};
+    std::vector<std::string> arguments{
+        "coverage",
+        scene,
+        std::string("--tx=").append(place(-5.25, 0.5)).append(",4"),
+        std::string("--area=").append(place(-20, -15)).append(",").append(place(20, 15)),
+        "--cell",
+        "2",
+        "--samples",
+        "20k",
+        "--devices",
+        "host:1x1",
+        "--json",
+        "-"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     const Outcome outcome = run(arguments);
     EXPECT_EQ(outcome.code, 0) << scene << ": " << outcome.err;
@@ -196,7 +197,7 @@ TEST_F(Formats, BadFiles) {
   write("cut.glb", glb.substr(0, glb.size() - 9));
   expect_one_line_error(run({"scene", "info", path("cut.glb")}), 3, "truncated");
   const std::string stl = stl_bytes(small_scene());
-  write("cut.stl", "x" + stl.substr(1, stl.size() - 9));
+  write("cut.stl", std::string("x").append(stl, 1, stl.size() - 9));
   expect_one_line_error(run({"scene", "info", path("cut.stl"), "--material", "wood"}), 3, "truncated");
   write("index.obj", "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 7\n");
   expect_one_line_error(run({"scene", "info", path("index.obj"), "--material", "wood"}), 3,
@@ -227,7 +228,7 @@ class Munich : public Formats {
   Json map_of(const std::string& scene, Vec3d shift = {}, const std::vector<std::string>& more = {}) const {
     std::vector<std::string> arguments{
         "coverage",  scene,
-        "--tx",      number_text(8.5 + shift.x) + "," + number_text(21 + shift.y) + ",60",
+        "--tx",      number_text(8.5 + shift.x).append(",").append(number_text(21 + shift.y)).append(",60"),
         "--cell",    "4",
         "--samples", "200k",
         "--devices", "host:1x2",

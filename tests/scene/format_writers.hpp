@@ -207,7 +207,7 @@ void save_as_xml(const std::filesystem::path& folder, const std::vector<PlainSha
   std::string xml = "<scene version=\"2.1.0\">\n", bsdfs;
   std::vector<std::string> known;
   for (std::size_t i = 0; i < shapes.size(); ++i) {
-    const std::string file = "s" + std::to_string(i) + ".ply", &material = shapes[i].material;
+    const std::string file = std::to_string(i) + ".ply", &material = shapes[i].material;
     save(folder / "meshes" / file, ply(shapes[i]));
     if (std::find(known.begin(), known.end(), material) == known.end()) {
       known.push_back(material);
