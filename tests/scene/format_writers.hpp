@@ -73,7 +73,8 @@ inline std::string obj_text(const std::vector<PlainShape>& shapes, const std::st
     text += "s off" + line_end;
     for (const Face& face : shape.faces) {
       text += "f";
-      for (const std::int32_t index : face) text.append(" ").append(std::to_string(base + index)).append("/1/1");
+      for (const std::int32_t index : face)
+        text.append(" ").append(std::to_string(base + index)).append("/1/1");
       text += line_end;
     }
     base += static_cast<std::int64_t>(shape.vertices.size());
