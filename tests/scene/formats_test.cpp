@@ -254,8 +254,9 @@ TEST(Gltf, NodesComposeAndMirrorsTurnTheWinding) {
 }
 
 TEST(Gltf, QuantizedPositions) {
-  const auto shapes = read_gltf(gltf(
-      "{\"mesh\":0}", "", ",\"extensionsRequired\":[\"KHR_mesh_quantization\"]", "", ",\"normalized\":true"));
+  const auto shapes =
+      read_gltf(gltf("{\"mesh\":0}", ",\"indices\":1", ",\"extensionsRequired\":[\"KHR_mesh_quantization\"]",
+                     "", ",\"normalized\":true"));
   EXPECT_EQ(shapes.size(), 1u) << "floats are not scaled";
   std::string text = gltf("{\"mesh\":0}", "", "", "", ",\"normalized\":true");
   text.replace(text.find("5126"), 4, "5121");
