@@ -26,7 +26,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
 endif()
 if(SHARDWISE_SANITIZE)
   target_compile_options(shardwise_flags INTERFACE
-    "$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${SHARDWISE_SANITIZE};-fno-omit-frame-pointer;-g>")
+    "$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${SHARDWISE_SANITIZE};-fno-sanitize-recover=all;-fno-omit-frame-pointer;-g>")
   target_link_options(shardwise_flags INTERFACE "-fsanitize=${SHARDWISE_SANITIZE}")
 endif()
 target_compile_definitions(shardwise_flags INTERFACE

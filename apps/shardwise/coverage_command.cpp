@@ -46,11 +46,13 @@ std::vector<std::string> place_warnings(const CoverageRequest& request, const Co
   const int first = grid.axis == 0 ? 1 : 0, second = grid.axis == 2 ? 1 : 2;
   for (std::size_t i = 0; i < request.options.transmitters.size(); ++i) {
     const Vec3d& p = request.options.transmitters[i].position;
+    const Vec3d shift = request.origin_shift;
     if (p[first] < grid.min0 || p[first] > grid.max0 || p[second] < grid.min1 || p[second] > grid.max1) {
       warnings.push_back(
           fmt::format("transmitter {} ({:g}, {:g}, {:g}) is outside the map's area ({:g}, {:g}) to "
                       "({:g}, {:g})",
-                      i, p.x, p.y, p.z, grid.min0, grid.min1, grid.max0, grid.max1));
+                      i, p.x + shift.x, p.y + shift.y, p.z, grid.min0 + shift[first],
+                      grid.min1 + shift[second], grid.max0 + shift[first], grid.max1 + shift[second]));
     }
   }
   std::ranges::move(counter.close_surfaces(request.options.transmitters), std::back_inserter(warnings));
@@ -117,6 +119,7 @@ int run(const CoverageText& text) {
   std::vector<std::string> remarks;
   const SceneModel model = load_scene(text.scene, text.scene_options, &remarks);
   check_faces(model, text.scene);
+  to_scene_frame(request, model.origin_shift());
   const SceneGeometry& geometry = model.geometry();
   request.options.grid = make_grid(request, geometry.bounds);
   if (request.options.samples == 0)

@@ -50,23 +50,27 @@ Picture coverage_picture(const CoverageReport& report, const SceneModel& model,
   picture.subtitle = fmt::format("{}; {} transmitter{} of {} rays; cells of {:g} m at {} = {:g} m",
                                  mechanisms_text(request.options), transmitters, transmitters == 1 ? "" : "s",
                                  short_count(static_cast<double>(request.options.samples)), request.cell,
-                                 names[grid.axis], grid.position);
+                                 names[grid.axis], grid.position + request.origin_shift[grid.axis]);
   picture.x_label = fmt::format("{} (m)", names[first]);
   picture.y_label = fmt::format("{} (m)", names[second]);
   picture.value_label = "path gain (dB)";
-  picture.min_x = grid.min0;
-  picture.max_x = grid.max0;
-  picture.min_y = grid.min1;
-  picture.max_y = grid.max1;
+  const double shift_x = request.origin_shift[first], shift_y = request.origin_shift[second];
+  picture.min_x = grid.min0 + shift_x;
+  picture.max_x = grid.max0 + shift_x;
+  picture.min_y = grid.min1 + shift_y;
+  picture.max_y = grid.max1 + shift_y;
   picture.columns = grid.resolution0;
   picture.rows = grid.resolution1;
   picture.gain = report.result->gain;
   picture.crossings = report.result->crossings;
   picture.outlines = outlines(triangles_by_shape(model), grid.axis);
+  for (Segment& segment : picture.outlines) {
+    segment = {segment.x0 + shift_x, segment.y0 + shift_y, segment.x1 + shift_x, segment.y1 + shift_y};
+  }
   for (std::size_t i = 0; i < transmitters; ++i) {
     const Vec3d& position = request.options.transmitters[i].position;
-    picture.markers.push_back(
-        {position[first], position[second], transmitters == 1 ? std::string("tx") : fmt::format("tx {}", i)});
+    picture.markers.push_back({position[first] + shift_x, position[second] + shift_y,
+                               transmitters == 1 ? std::string("tx") : fmt::format("tx {}", i)});
   }
   return picture;
 }

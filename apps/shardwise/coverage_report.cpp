@@ -57,7 +57,8 @@ Json optional_json(const std::optional<double>& value) {
 Json transmitters_json(const CoverageRequest& request) {
   Json list = Json::array();
   for (const Transmitter& transmitter : request.options.transmitters) {
-    list.push_back({{"position", point_json(transmitter.position)}, {"gain", transmitter.gain}});
+    list.push_back(
+        {{"position", point_json(transmitter.position + request.origin_shift)}, {"gain", transmitter.gain}});
   }
   return list;
 }
@@ -149,7 +150,8 @@ Json coverage_json(const CoverageReport& report) {
   json["scene"] = {{"triangles", report.scene.triangles},
                    {"shapes", report.scene.shapes},
                    {"materials", report.scene.materials},
-                   {"defects", report.scene.defects}};
+                   {"defects", report.scene.defects},
+                   {"origin_shift", {request.origin_shift.x, request.origin_shift.y}}};
   json["model"] = {{"mechanisms", mechanisms_json(request.options)},
                    {"antenna", "isotropic"},
                    {"walls", request.walls},
@@ -170,7 +172,7 @@ Json coverage_json(const CoverageReport& report) {
       {"width", report.grid.resolution0},
       {"height", report.grid.resolution1},
       {"cell_m", request.cell},
-      {"origin", point_json(grid_origin(report.grid))},
+      {"origin", point_json(grid_origin(report.grid) + request.origin_shift)},
       {"covered_fraction", report.covered_fraction},
       {"max_gain_db", optional_json(report.max_gain_db)},
       {"median_gain_db", optional_json(report.median_gain_db)},

@@ -66,7 +66,7 @@ void add_coverage_options(CLI::App& app, CoverageText& text) {
                           const char* type, const char* group) {
     app.add_option(name, target, help)->type_name(type)->group(group);
   };
-  add("scene", text.scene, "Scene: .xml (Mitsuba), .ply or .swscene", "SCENE", "Scene");
+  add("scene", text.scene, kSceneHelp, "SCENE", "Scene");
   add_scene_options(app, text.scene_options);
 
   app.add_option("--tx", text.transmitters, "A transmitter, metres; repeat for more")
@@ -146,6 +146,20 @@ CoverageRequest check_request(const CoverageText& text) {
     }
   }
   return request;
+}
+
+void to_scene_frame(CoverageRequest& request, Vec3d origin_shift) {
+  request.origin_shift = origin_shift;
+  for (Transmitter& transmitter : request.options.transmitters) {
+    transmitter.position = transmitter.position - origin_shift;
+  }
+  request.position -= origin_shift[request.axis];
+  if (!request.area) return;
+  const int first = request.axis == 0 ? 1 : 0, second = request.axis == 2 ? 1 : 2;
+  request.area->min0 -= origin_shift[first];
+  request.area->max0 -= origin_shift[first];
+  request.area->min1 -= origin_shift[second];
+  request.area->max1 -= origin_shift[second];
 }
 
 void check_outputs(const CoverageText& text, const CoverageRequest& request) {

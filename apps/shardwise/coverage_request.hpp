@@ -39,11 +39,15 @@ struct CoverageRequest {
   double cell = 5;
   std::optional<Area> area;
   TracerChoice tracer = TracerChoice::automatic;
+  Vec3d origin_shift;  ///< the scene's: positions above plus this are the user's (after to_scene_frame())
   std::string polarization, walls, frequency;  ///< as the report and the title say them
 };
 
 /// Throws usage errors.
 CoverageRequest check_request(const CoverageText& text);
+
+/// From the file's coordinates, in which users speak, to the scene's.
+void to_scene_frame(CoverageRequest& request, Vec3d origin_shift);
 
 /// Every output of the command can be written, no two are the same file, and pictures are built if one is
 /// asked for.

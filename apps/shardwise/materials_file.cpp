@@ -8,12 +8,16 @@
 
 #include <toml++/toml.h>
 
+#include <cstdint>
 #include <vector>
 
+#include "scene/file_util.hpp"
 #include "shardwise/runtime/parse.hpp"
 
 namespace shardwise::program {
 namespace {
+
+constexpr std::int64_t kSchema = 1;
 
 std::string place(const std::string& path, const toml::node& node) {
   return fmt::format("{}:{}", path, node.source().begin.line);
@@ -74,9 +78,13 @@ Material from_table(const std::string& path, const std::string& name, const toml
 }  // namespace
 
 std::map<std::string, Material> read_materials_file(const std::string& path) {
+  return parse_materials(read_whole_file(path, "--materials file"), path);
+}
+
+std::map<std::string, Material> parse_materials(std::string_view text, const std::string& path) {
   toml::table file;
   try {
-    file = toml::parse_file(path);
+    file = toml::parse(text, path);
   } catch (const toml::parse_error& error) {
     throw_data(fmt::format("--materials: {}:{}: {}; mend the TOML", path, error.source().begin.line,
                            error.description()));
@@ -84,7 +92,12 @@ std::map<std::string, Material> read_materials_file(const std::string& path) {
   std::map<std::string, Material> materials;
   for (const auto& [key, node] : file) {
     const std::string name(key.str());
-    if (name == "schema") continue;
+    if (name == "schema") {
+      if (node.value<std::int64_t>() != kSchema || !node.is_integer()) {
+        throw_data(fmt::format("{}: schema must be {}, which this build reads", place(path, node), kSchema));
+      }
+      continue;
+    }
     if (node.is_string()) {
       materials[name] = from_class(path, name, node);
     } else if (const toml::table* table = node.as_table()) {
@@ -102,6 +115,10 @@ std::map<std::string, Material> read_materials_file(const std::string& path) {
 #else
 
 namespace shardwise::program {
+
+std::map<std::string, Material> parse_materials(std::string_view, const std::string& path) {
+  return read_materials_file(path);
+}
 
 std::map<std::string, Material> read_materials_file(const std::string& path) {
   throw_usage(

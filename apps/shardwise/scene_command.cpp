@@ -40,8 +40,9 @@ const char* to_string(Defect::Kind kind) {
   return "unknown";
 }
 
-Json point_json(const Vec3f& p) {
-  return {number_or_null(p.x), number_or_null(p.y), number_or_null(p.z)};
+/// In the file's coordinates.
+Json point_json(const Vec3f& p, const Vec3d& shift) {
+  return {number_or_null(p.x + shift.x), number_or_null(p.y + shift.y), number_or_null(p.z + shift.z)};
 }
 
 std::string material_text(const Material& material) {
@@ -120,6 +121,7 @@ Json info_json(const Options& options, const SceneModel& model, const EdgeDescri
                        {"index", defect.index}});
   }
   const bool empty = geometry.bounds.empty();
+  const Vec3d shift = model.origin_shift();
   return {{"schema", 1},
           {"command", "scene info"},
           {"version", build_facts().version + " " + build_facts().commit},
@@ -129,8 +131,9 @@ Json info_json(const Options& options, const SceneModel& model, const EdgeDescri
           {"instances", description.instances},
           {"dropped", description.dropped},
           {"bounds", empty ? Json(nullptr)
-                           : Json{{"low", point_json(geometry.bounds.low)},
-                                  {"high", point_json(geometry.bounds.high)}}},
+                           : Json{{"low", point_json(geometry.bounds.low, shift)},
+                                  {"high", point_json(geometry.bounds.high, shift)}}},
+          {"origin_shift", {shift.x, shift.y}},
           {"materials", materials},
           {"edges", edges_json(edges)},
           {"shapes", shapes},
@@ -144,12 +147,13 @@ std::string info_text(const Options& options, const SceneModel& model, const Edg
   const SceneGeometry& geometry = model.geometry();
   const Bounds& bounds = geometry.bounds;
   const SceneDescription description = describe(model);
+  const Vec3d shift = model.origin_shift();
   std::string text = fmt::format("{}: {} shapes, {} triangles, {} vertices\n", options.file,
                                  model.num_meshes(), geometry.faces.size(), geometry.vertices.size());
-  text += bounds.empty()
-              ? "bounds: none, nothing can be hit\n"
-              : fmt::format("bounds: ({:.2f}, {:.2f}, {:.2f}) to ({:.2f}, {:.2f}, {:.2f}) m\n", bounds.low.x,
-                            bounds.low.y, bounds.low.z, bounds.high.x, bounds.high.y, bounds.high.z);
+  text += bounds.empty() ? "bounds: none, nothing can be hit\n"
+                         : fmt::format("bounds: ({:.2f}, {:.2f}, {:.2f}) to ({:.2f}, {:.2f}, {:.2f}) m\n",
+                                       bounds.low.x + shift.x, bounds.low.y + shift.y, bounds.low.z,
+                                       bounds.high.x + shift.x, bounds.high.y + shift.y, bounds.high.z);
   std::vector<std::vector<std::string>> rows{{"material", "shapes", "triangles", "thickness", "what"}};
   for (std::size_t i = 0; i < model.materials().size(); ++i) {
     const Material& material = model.materials()[i];
@@ -222,7 +226,7 @@ void add_scene(Commands& commands, CLI::App& root) {
   CLI::App* info =
       add_command(commands, *scene, "info", "Shapes, triangles, bounds, materials, edges, defects",
                   "shardwise scene info city/city.xml --json -");
-  info->add_option("file", options->file, "Scene: .xml (Mitsuba), .ply or .swscene")->type_name("FILE");
+  info->add_option("file", options->file, kSceneHelp)->type_name("FILE");
   info->add_option("--json", options->json, "Write it as JSON ('-': to standard output, alone)")
       ->type_name("FILE");
   add_scene_options(*info, options->read);
@@ -230,7 +234,7 @@ void add_scene(Commands& commands, CLI::App& root) {
 
   CLI::App* dump = add_command(commands, *scene, "dump", "Write one file that is read without importers",
                                "shardwise scene dump city/city.xml -o city.swscene");
-  dump->add_option("file", options->file, "Scene: .xml (Mitsuba), .ply or .swscene")->type_name("FILE");
+  dump->add_option("file", options->file, kSceneHelp)->type_name("FILE");
   dump->add_option("-o,--output", options->output, "The file to write")->type_name("OUT.swscene");
   add_scene_options(*dump, options->read);
   commands.actions[dump] = [options] { return run_dump(*options); };

@@ -10,9 +10,12 @@
 namespace shardwise::program {
 
 struct SceneFileOptions {
-  std::string material, materials, defects = "drop";
+  std::string material, materials, defects = "drop", up, unit = "m", origin = "auto";
   bool strict_materials = false;
 };
+
+/// What `FILE` may be, for the help of commands.
+inline constexpr const char* kSceneHelp = "Scene: .xml (Mitsuba), .obj, .gltf, .glb, .stl, .ply or .swscene";
 
 void add_scene_options(CLI::App& app, SceneFileOptions& options);
 

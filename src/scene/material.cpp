@@ -43,15 +43,6 @@ std::string_view without_prefix(std::string_view name) {
   return name;
 }
 
-/// "concrete.001" without ".001"; anything else as it is.
-std::string_view without_numeric_suffix(std::string_view name) {
-  const std::size_t dot = name.rfind('.');
-  if (dot == std::string_view::npos || dot + 1 == name.size()) return name;
-  const std::string_view digits = name.substr(dot + 1);
-  const bool numeric = std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; });
-  return numeric ? name.substr(0, dot) : name;
-}
-
 /// Levenshtein distance with unit costs.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
@@ -85,6 +76,14 @@ double distance_to_range(const ItuEntry& entry, double ghz) {
 bool is_itu_class(std::string_view name) {
   const auto& table = itu_table();
   return std::any_of(table.begin(), table.end(), [&](const ItuEntry& entry) { return entry.name == name; });
+}
+
+std::string_view without_numeric_suffix(std::string_view name) {
+  const std::size_t dot = name.rfind('.');
+  if (dot == std::string_view::npos || dot + 1 == name.size()) return name;
+  const std::string_view digits = name.substr(dot + 1);
+  const bool numeric = std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; });
+  return numeric ? name.substr(0, dot) : name;
 }
 
 std::optional<std::string> itu_class_from_name(std::string_view name, std::string* note) {

@@ -42,6 +42,14 @@ std::int32_t SceneModel::add_material(const Material& material) {
   return static_cast<std::int32_t>(materials_.size()) - 1;
 }
 
+void SceneModel::set_origin_shift(Vec3d shift) {
+  if (!is_finite(shift)) {
+    throw_usage(fmt::format("set_origin_shift: the shift must be finite (got {}, {}, {})", shift.x, shift.y,
+                            shift.z));
+  }
+  origin_shift_ = shift;
+}
+
 std::vector<MaterialAtFrequency> SceneModel::evaluate_materials(double frequency_hz,
                                                                 std::vector<std::string>* warnings) const {
   std::vector<MaterialAtFrequency> result;

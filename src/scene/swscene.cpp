@@ -1,10 +1,11 @@
 // A scene in one binary file, little-endian:
 //
 //   offset  0  "SWSCENE" and a zero byte
-//           8  u32 schema (1)
+//           8  u32 schema (2; 1 is read too, it has no shift)
 //          12  u32 zero
 //          16  u64 bytes of the whole file, the checksum included
-//          24  body: u32 materials, then each material; u32 shapes, then each shape (write_shape)
+//          24  body: origin_shift, 3 doubles; u32 materials, then each material; u32 shapes, then each shape
+//          (write_shape)
 //     end - 8  u64 FNV-1a over everything before it
 //
 // A text is u32 bytes and the bytes; an array is u64 items and the items. Instances name their owner and hold
@@ -28,7 +29,7 @@ static_assert(std::endian::native == std::endian::little,
 static_assert(sizeof(Vec3f) == 12 && sizeof(Vec2f) == 8 && sizeof(Face) == 12);
 
 constexpr char kMagic[8] = {'S', 'W', 'S', 'C', 'E', 'N', 'E', '\0'};
-constexpr std::uint32_t kSchema = 1;
+constexpr std::uint32_t kSchema = 2;
 constexpr std::size_t kHeaderBytes = 24;
 
 /// Fowler, Noll and Vo, FNV-1a, 64 bits.
@@ -201,6 +202,7 @@ std::string format_swscene(const SceneModel& scene) {
   writer.put(kSchema);
   writer.put(std::uint32_t{0});
   writer.put(std::uint64_t{0});
+  writer.put(scene.origin_shift());
   writer.put(static_cast<std::uint32_t>(scene.materials().size()));
   for (const Material& material : scene.materials()) write_material(writer, material);
   writer.put(static_cast<std::uint32_t>(scene.num_meshes()));
@@ -221,9 +223,9 @@ SceneModel parse_swscene(std::string_view bytes, const std::string& label, const
   }
   Parser header(bytes, sizeof(kMagic), label);
   const auto schema = header.get<std::uint32_t>("the header");
-  if (schema != kSchema) {
-    throw_data(fmt::format("scene file '{}' has schema {}, this build reads {}; dump the scene again", label,
-                           schema, kSchema));
+  if (schema == 0 || schema > kSchema) {
+    throw_data(fmt::format("scene file '{}' has schema {}, this build reads up to {}; dump the scene again",
+                           label, schema, kSchema));
   }
   header.get<std::uint32_t>("the header");
   const auto size = header.get<std::uint64_t>("the header");
@@ -242,6 +244,7 @@ SceneModel parse_swscene(std::string_view bytes, const std::string& label, const
   Parser parser(content, kHeaderBytes, label);
   SceneModel scene(options);
   try {
+    if (schema > 1) scene.set_origin_shift(parser.get<Vec3d>("the origin's shift"));
     const auto materials = parser.get<std::uint32_t>("the material table");
     for (std::uint32_t i = 0; i < materials; ++i) scene.add_material(read_material(parser));
     const auto shapes = parser.get<std::uint32_t>("the shape table");

@@ -47,7 +47,8 @@ TEST_F(CliCoverage, ReportHasEveryKeyWithItsType) {
   const Json report = report_of({});
   // n number, i integer, s string, a array, b boolean, 0 null allowed
   const std::map<std::string, std::map<std::string, char>> keys{
-      {"scene", {{"triangles", 'i'}, {"shapes", 'i'}, {"materials", 'i'}, {"defects", 'i'}}},
+      {"scene",
+       {{"triangles", 'i'}, {"shapes", 'i'}, {"materials", 'i'}, {"defects", 'i'}, {"origin_shift", 'a'}}},
       {"model", {{"mechanisms", 'a'}, {"antenna", 's'}, {"walls", 's'}, {"polarization", 's'}}},
       {"dispatch",
        {{"mode", 's'},

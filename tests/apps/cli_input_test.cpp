@@ -141,7 +141,7 @@ TEST_F(BadInput, WordingOfAUsageError) {
 TEST_F(BadInput, OptionsOfLaterVersionsAreRefusedByName) {
   for (const char* option :
        {"--diffraction", "--coherent", "--target-error", "--per-tx", "--lanes", "--partial", "--checkpoint",
-        "--resume", "--mode", "--deadline", "--calibration", "--up", "--unit", "--origin"}) {
+        "--resume", "--mode", "--deadline", "--calibration"}) {
     expect_one_line_error(run(coverage({option, "1"})), 2, std::string(option) + " is not in this version");
     expect_one_line_error(run(coverage({std::string(option) + "=1"})), 2, "not in this version");
   }

@@ -202,7 +202,7 @@ TEST(Ply, NotesPolygonsThatAreNotPlanar) {
   std::vector<std::string> notes;
   parse_ply(ascii(kXyz, "0 0 0\n1 0 0\n1 1 0.1\n0 1 0\n3 0 1 2\n4 0 1 2 3\n", 4, 2), "bent", &notes);
   ASSERT_EQ(notes.size(), 2u);
-  EXPECT_NE(notes[1].find("1 polygons are not planar, the first is face 1"), std::string::npos) << notes[1];
+  EXPECT_NE(notes[1].find("1 polygon is not planar, the first is face 1"), std::string::npos) << notes[1];
 }
 
 TEST(PlyErrors, NameTheFileAndWhatIsWrong) {

@@ -102,8 +102,8 @@ TEST(Swscene, FindsEveryTruncationAndEveryFlippedByte) {
   expect_error(ErrorClass::data, {"damaged", "bytes and has"}, [&] { parse_swscene(good + "x", "longer"); });
   expect_error(ErrorClass::data, {"not a .swscene file"}, [] { parse_swscene("<scene/>", "xml"); });
   std::string other = good;
-  other[8] = 2;
-  expect_error(ErrorClass::data, {"schema 2"}, [&] { parse_swscene(other, "newer"); });
+  other[8] = 3;
+  expect_error(ErrorClass::data, {"schema 3"}, [&] { parse_swscene(other, "newer"); });
 }
 
 /// With a checksum that fits, the reader itself must refuse or read damaged content.

@@ -242,15 +242,12 @@ TEST(Xml, AllUnknownsAreListedAtOnceWithWhatMendsThem) {
        "'d'",
        "plugin 'sphere' is not known",
        "'e'",
-       "'obj' is not read yet",
-       "'f'",
        "shapes without a material (--material CLASS",
        "'g'",
        "<include> is not known",
        "medium plugin 'fog'",
        "'h'",
        "--materials FILE.toml",
-       "[materials]",
        "\"odd\" = \"concrete\"",
        "schema = 1"},
       [] {
@@ -258,8 +255,8 @@ TEST(Xml, AllUnknownsAreListedAtOnceWithWhatMendsThem) {
              "<bsdf type=\"itu-radio-material\" id=\"odd\"><string name=\"type\" value=\"conrete\"/></bsdf>" +
              shape("<ref id=\"mat-steel\"/>", "ply", "a") + shape("<ref id=\"mat-steel\"/>", "ply", "b") +
              shape("<ref id=\"odd\"/>", "cube", "c") + shape("<ref id=\"lost\"/>", "cube", "d") +
-             shape(kRef, "sphere", "e") + shape(kRef, "obj", "f") + shape("", "cube", "g") +
-             "<include filename=\"x.xml\"/>" + shape(kRef + "<medium type=\"fog\"/>", "cube", "h"));
+             shape(kRef, "sphere", "e") + shape("", "cube", "g") + "<include filename=\"x.xml\"/>" +
+             shape(kRef + "<medium type=\"fog\"/>", "cube", "h"));
       });
 }
 
@@ -371,15 +368,16 @@ TEST(ReadScene, DispatchesOnTheSuffix) {
   EXPECT_TRUE(scene.mesh(0).use_face_normals);
 }
 
-TEST(ReadScene, NotesCoordinatesTooFarForFloat) {
+TEST(ReadScene, ShiftsCoordinatesTooFarForFloat) {
   std::vector<std::string> notes;
   const test::TemporaryFolder folder;
   Mesh mesh = test::square("far");
   for (Vec3f& p : mesh.vertices) p.x += 691000;
   write_ply(folder.path() / "far.ply", mesh);
   read_scene(folder.path() / "far.ply", {.model = {}, .material_override = "glass", .materials = {}}, &notes);
-  ASSERT_EQ(notes.size(), 1u);
-  EXPECT_NE(notes[0].find("691001 m"), std::string::npos) << notes[0];
+  ASSERT_EQ(notes.size(), 2u);
+  EXPECT_NE(notes[0].find("(691000, 0) m was subtracted"), std::string::npos) << notes[0];
+  EXPECT_NE(notes[1].find("stores coordinates as floats"), std::string::npos) << notes[1];
 }
 
 }  // namespace

@@ -29,6 +29,9 @@ bool is_itu_class(std::string_view name);
 /// no class.
 std::optional<std::string> itu_class_from_name(std::string_view name, std::string* note = nullptr);
 
+/// The name without a numeric suffix as modelling programs add it to copies: `wall.001` is `wall`.
+std::string_view without_numeric_suffix(std::string_view name);
+
 /// The class whose name is nearest to `name` by edit distance, prefixes and suffixes taken off first.
 std::string nearest_itu_class(std::string_view name);
 

@@ -14,21 +14,50 @@
 
 namespace shardwise {
 
+/// Which axis of a file points up.
+enum class UpAxis {
+  of_format,  ///< y for glTF, z for every other format
+  x,
+  y,
+  z,
+};
+
+/// What is subtracted from x and y, metres, after axes and unit were applied; see SceneModel::origin_shift().
+struct SceneOrigin {
+  enum class Kind {
+    automatic,  ///< nothing up to 10 km; else the middle of the scene, to whole kilometres
+    none,
+    given,  ///< x and y below, whole metres
+  };
+  Kind kind = Kind::automatic;
+  double x = 0, y = 0;
+};
+
 /// How a scene file is read.
 struct SceneReadOptions {
   SceneModelOptions model = {};
   /// `--material CLASS`: the class of shapes that have no material.
   std::optional<std::string> material_override = {};
   /// `--materials FILE.toml`: materials by the name that the scene file gives; they win over what the file
-  /// says. Each key's Material is used as it is, except that its name becomes the key.
+  /// says. Each key's Material is used as it is, except that its name becomes the key. A name with a numeric
+  /// suffix (`wall.001`) that is no key is looked up without it.
   std::map<std::string, Material> materials = {};
+  UpAxis up = UpAxis::of_format;
+  double unit = 1;  ///< metres of one unit of the file, > 0
+  SceneOrigin origin = {};
 };
 
-/// Reads `.xml` (Mitsuba, needs pugixml), `.ply` (one mesh; needs material_override) or `.swscene` and builds
-/// the scene (SceneModel::build() has run). Remarks that are no errors (suffixes dropped, polygons
-/// triangulated, keys not used) are appended to `*notes`. Errors are of class data and name file, line or
-/// byte, shape and value; all unknown materials and plugins are listed in one error, together with what mends
-/// them.
+/// Reads a scene and builds it (SceneModel::build() has run), by the suffix of its name:
+///   .xml          Mitsuba; needs a build with pugixml
+///   .obj          Wavefront; materials by name (usemtl), no MTL file is opened
+///   .gltf, .glb   glTF 2.0; materials by name
+///   .stl, .ply    no materials: they need material_override
+///   .swscene      what write_swscene() wrote; `up`, `unit` and `origin` were applied then, and are refused
+/// Axes, unit and origin are applied in double; the scene is in metres, z up, near its origin.
+///
+/// Remarks that are no errors (suffixes dropped, polygons triangulated or not planar, keys not used, the
+/// shift of the origin) are appended to `*notes`. Errors are of class data and name file, line or byte, shape
+/// and value; all unknown materials and plugins are listed in one error, together with what mends them.
 SceneModel read_scene(const std::filesystem::path& path, const SceneReadOptions& options = {},
                       std::vector<std::string>* notes = nullptr);
 

@@ -113,6 +113,13 @@ class SceneModel {
   std::vector<MaterialAtFrequency> evaluate_materials(double frequency_hz,
                                                       std::vector<std::string>* warnings) const;
 
+  /// What was subtracted from a file's x and y (metres, whole) so that a float's steps stay fine: the file's
+  /// coordinates are the scene's plus this. Everything a scene holds and answers is in the scene's own. z is
+  /// 0.
+  Vec3d origin_shift() const noexcept { return origin_shift_; }
+  /// Throws a usage error unless the components are finite. Moves nothing: importers say what they did.
+  void set_origin_shift(Vec3d shift);
+
   // ---- shapes
   // ----------------------------------------------------------------------------------------------------
 
@@ -223,6 +230,7 @@ class SceneModel {
   };
 
   SceneModelOptions options_;
+  Vec3d origin_shift_;
   std::vector<Material> materials_;
   std::vector<Mesh> meshes_;
   std::vector<Shape> shapes_;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "scene_materials.hpp"
 #include "shardwise/runtime/error.hpp"
 
 namespace shardwise::mitsuba {
@@ -62,10 +63,9 @@ ResolvedBsdf resolve_bsdf(pugi::xml_node node, const Attributes& attributes, con
                           std::vector<std::string>* notes) {
   ResolvedBsdf result;
   result.name = find_id(node, attributes);
-  if (const auto given = options.materials.find(result.name);
-      !result.name.empty() && given != options.materials.end()) {
-    result.material = given->second;
-    result.material->name = result.name;
+  std::string given_note;
+  if ((result.material = given_material(result.name, options, &result.given_key, &given_note))) {
+    if (notes && !given_note.empty()) notes->push_back(given_note);
     return result;
   }
   const pugi::xml_node plugin = find_radio_plugin(node, attributes);

@@ -15,9 +15,10 @@ namespace shardwise::mitsuba {
 /// What a bsdf turned out to be: a material, or the reason why it is none.
 struct ResolvedBsdf {
   std::optional<Material> material;
-  std::string name;     ///< the bsdf's id, or its class where it has none
-  std::string problem;  ///< set where there is no material: what was found
-  std::string nearest;  ///< the nearest class, to suggest
+  std::string name;       ///< the bsdf's id, or its class where it has none
+  std::string given_key;  ///< the key of SceneReadOptions::materials that gave it; empty: the file did
+  std::string problem;    ///< set where there is no material: what was found
+  std::string nearest;    ///< the nearest class, to suggest
 };
 
 /// Resolves a bsdf node. Constants out of range are data errors with file and line; an unknown class or

@@ -6,10 +6,13 @@
 #include <pugixml.hpp>
 #include <set>
 
+#include "mesh_formats.hpp"
 #include "mitsuba_attributes.hpp"
 #include "mitsuba_materials.hpp"
 #include "mitsuba_transform.hpp"
+#include "placement.hpp"
 #include "scene/file_util.hpp"
+#include "scene_materials.hpp"
 #include "shardwise/runtime/error.hpp"
 #include "shardwise/scene/scene_io.hpp"
 
@@ -50,13 +53,6 @@ Mesh cube() {
   return mesh;
 }
 
-/// Something the reader does not know, with the shapes it stands on.
-struct Problem {
-  std::string what;
-  std::string mend;  // a line of the TOML file; empty where none helps
-  std::vector<std::string> shapes;
-};
-
 class Reader {
  public:
   Reader(std::string_view text, const std::filesystem::path& folder, const std::string& label,
@@ -91,11 +87,10 @@ class Reader {
         problem_of_element(node, "the scene");
       }
     }
-    report_problems();
-    if (scene_.num_meshes() == 0) throw_data(fmt::format("scene '{}' has no shapes", attributes_.label()));
+    problems_.throw_if_any(attributes_.label());
+    if (shapes_.empty()) throw_data(fmt::format("scene '{}' has no shapes", attributes_.label()));
     note_unused_materials();
-    scene_.build();
-    return std::move(scene_);
+    return place_shapes(std::move(scene_), std::move(shapes_), UpAxis::z, options_, notes_);
   }
 
  private:
@@ -112,21 +107,11 @@ class Reader {
     }
   }
 
-  void problem(const std::string& what, const std::string& mend, const std::string& shape) {
-    const auto found = std::find_if(problems_.begin(), problems_.end(),
-                                    [&](const Problem& other) { return other.what == what; });
-    if (found == problems_.end()) {
-      problems_.push_back({what, mend, {shape}});
-    } else {
-      found->shapes.push_back(shape);
-    }
-  }
-
   void problem_of_element(pugi::xml_node node, const std::string& shape) {
     const std::string type = attributes_.text(node, "type");
-    problem(type.empty() ? fmt::format("element <{}> is not known", node.name())
-                         : fmt::format("{} plugin '{}' is not known", node.name(), type),
-            "", shape);
+    problems_.add(type.empty() ? fmt::format("element <{}> is not known", node.name())
+                               : fmt::format("{} plugin '{}' is not known", node.name(), type),
+                  "", shape);
   }
 
   void read_shape(pugi::xml_node node) {
@@ -164,16 +149,22 @@ class Reader {
     }
 
     const std::int32_t material = material_of(material_nodes, name);
-    if (type != "ply" && type != "rectangle" && type != "cube") {
-      problem(type == "obj"
-                  ? "shape plugin 'obj' is not read yet; convert its file to PLY"
-                  : fmt::format("shape plugin '{}' is not known (known: ply, rectangle, cube)", type),
-              "", name);
+    if (type != "ply" && type != "obj" && type != "rectangle" && type != "cube") {
+      problems_.add(fmt::format("shape plugin '{}' is not known (known: ply, obj, rectangle, cube)", type),
+                    "", name);
       return;
     }
     // Meshes are not worth reading once it is clear that the scene will be refused.
     if (!problems_.empty()) return;
-    Mesh mesh = type == "ply" ? read_mesh_file(node, name, filename) : type == "cube" ? cube() : rectangle();
+    FileMesh shape;
+    if (type == "cube") {
+      shape.mesh = cube();
+    } else if (type == "rectangle") {
+      shape.mesh = rectangle();
+    } else {
+      shape = read_mesh_file(node, name, filename, type == "ply");
+    }
+    Mesh& mesh = shape.mesh;
     mesh.name = name;
     mesh.use_face_normals = face_normals;
     mesh.to_world = to_world;
@@ -183,14 +174,17 @@ class Reader {
         for (Face& face : *faces) std::swap(face[1], face[2]);
       }
     }
-    scene_.add_mesh(std::move(mesh));
+    shapes_.push_back(std::move(shape));
   }
 
-  Mesh read_mesh_file(pugi::xml_node node, const std::string& name, std::string filename) {
+  FileMesh read_mesh_file(pugi::xml_node node, const std::string& name, std::string filename, bool is_ply) {
     if (filename.empty()) attributes_.fail(node, fmt::format("shape '{}' has no filename", name));
     std::replace(filename.begin(), filename.end(), '\\', '/');
     try {
-      return read_ply(folder_ / filename, notes_);
+      const std::filesystem::path path = folder_ / filename;
+      const std::string bytes = read_whole_file(path, is_ply ? "PLY file" : "OBJ file");
+      return is_ply ? parse_ply_file(bytes, path.string(), notes_)
+                    : parse_obj_joined(bytes, path.string(), notes_);
     } catch (const Error& error) {
       throw Error(error.error_class(), fmt::format("{} (shape '{}', scene '{}', line {})", error.what(), name,
                                                    attributes_.label(), attributes_.line_of(node)));
@@ -201,7 +195,7 @@ class Reader {
   std::int32_t material_of(const std::vector<pugi::xml_node>& nodes, const std::string& shape) {
     if (nodes.empty()) {
       if (!options_.material_override) {
-        problem("shapes without a material (--material CLASS gives them one)", "", shape);
+        problems_.add("shapes without a material (--material CLASS gives them one)", "", shape);
         return -1;
       }
       return scene_.add_material(make_itu_material(override_name(), *options_.material_override));
@@ -211,41 +205,34 @@ class Reader {
     if (std::string_view(node.name()) == "ref") {
       id = attributes_.text(node, "id");
       if (const auto known = material_of_id_.find(id); known != material_of_id_.end()) {
-        if (known->second < 0) problem(problem_of_id_.at(id).what, problem_of_id_.at(id).mend, shape);
-        return known->second;
+        if (known->second >= 0) return known->second;
       }
+      std::string key, note;
       if (const auto found = bsdfs_.find(id); found != bsdfs_.end()) {
         node = found->second;
-      } else if (const auto given = options_.materials.find(id); given != options_.materials.end()) {
-        Material material = given->second;
-        material.name = id;
-        used_options_.insert(id);
-        return material_of_id_[id] = scene_.add_material(material);
+      } else if (const auto given = given_material(id, options_, &key, &note)) {
+        used_options_.insert(key);
+        if (!note.empty()) note_once(note);
+        return material_of_id_[id] = scene_.add_material(*given);
       } else {
-        return unknown(id, fmt::format("material '{}': no bsdf has this id", id), id, nearest_itu_class(id),
+        return unknown(fmt::format("material '{}': no bsdf has this id", id), id, nearest_itu_class(id),
                        shape);
       }
     }
     const ResolvedBsdf resolved = mitsuba::resolve_bsdf(node, attributes_, options_, notes_);
     if (!resolved.material) {
-      return unknown(id, fmt::format("material '{}' ({})", resolved.name, resolved.problem), resolved.name,
+      return unknown(fmt::format("material '{}' ({})", resolved.name, resolved.problem), resolved.name,
                      resolved.nearest, shape);
     }
-    if (options_.materials.contains(resolved.name)) used_options_.insert(resolved.name);
+    if (!resolved.given_key.empty()) used_options_.insert(resolved.given_key);
     const std::int32_t index = add_material(*resolved.material, shape);
     if (!id.empty()) material_of_id_[id] = index;
     return index;
   }
 
-  std::int32_t unknown(const std::string& id, const std::string& what, const std::string& name,
-                       const std::string& nearest, const std::string& shape) {
-    const std::string text = fmt::format("{}; nearest class: {}", what, nearest);
-    const std::string mend = name.empty() ? "" : fmt::format("\"{}\" = \"{}\"", name, nearest);
-    problem(text, mend, shape);
-    if (!id.empty()) {
-      material_of_id_[id] = -1;
-      problem_of_id_[id] = {text, mend, {}};
-    }
+  std::int32_t unknown(const std::string& what, const std::string& name, const std::string& nearest,
+                       const std::string& shape) {
+    problems_.add_unknown_material(what, name, nearest, shape);
     return -1;
   }
 
@@ -276,28 +263,6 @@ class Reader {
     }
   }
 
-  void report_problems() const {
-    if (problems_.empty()) return;
-    std::string text = fmt::format("scene '{}' uses what is not known:", attributes_.label());
-    std::string toml;
-    for (const Problem& problem : problems_) {
-      text += fmt::format("\n  {}: ", problem.what);
-      constexpr std::size_t most = 8;
-      for (std::size_t i = 0; i < std::min(problem.shapes.size(), most); ++i) {
-        text += fmt::format("{}'{}'", i > 0 ? ", " : "", problem.shapes[i]);
-      }
-      if (problem.shapes.size() > most) text += fmt::format(" and {} more", problem.shapes.size() - most);
-      if (!problem.mend.empty()) toml += "\n    " + problem.mend;
-    }
-    if (!toml.empty()) {
-      text +=
-          "\n  materials are mended by --materials FILE.toml with (correct the classes):\n    schema = 1\n   "
-          " [materials]";
-      text += toml;
-    }
-    throw_data(text);
-  }
-
   Attributes attributes_;
   std::filesystem::path folder_;
   const SceneReadOptions& options_;
@@ -306,8 +271,8 @@ class Reader {
   pugi::xml_document document_;
   std::map<std::string, pugi::xml_node> bsdfs_;
   std::map<std::string, std::int32_t> material_of_id_;
-  std::map<std::string, Problem> problem_of_id_;
-  std::vector<Problem> problems_;
+  std::vector<FileMesh> shapes_;
+  Problems problems_;
   std::set<std::string> noted_, used_options_;
 };
 

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <limits>
 
+#include "mesh_formats.hpp"
 #include "ply_header.hpp"
 #include "scene/file_util.hpp"
 #include "shardwise/runtime/error.hpp"
@@ -216,12 +217,16 @@ void skip(Cursor& cursor, const Property& property) {
   for (std::int64_t i = 0; i < count; ++i) cursor.read(property.type);
 }
 
-void read_vertices(Cursor& cursor, const Element& element, const std::string& label, Mesh& mesh) {
+void read_vertices(Cursor& cursor, const Element& element, const std::string& label, FileMesh& shape) {
+  Mesh& mesh = shape.mesh;
   std::vector<Slot> slots;
   bool has[kSlots] = {};
+  shape.stored_as_float = true;
   for (const Property& property : element.properties) {
     slots.push_back(slot_of(property));
-    if (slots.back() != kNowhere) has[slots.back()] = true;
+    if (slots.back() == kNowhere) continue;
+    has[slots.back()] = true;
+    if (slots.back() <= kZ && property.type != Scalar::float32) shape.stored_as_float = false;
   }
   if (!has[kX] || !has[kY] || !has[kZ]) {
     throw_data(fmt::format("PLY file '{}': element vertex lacks the property {}", label,
@@ -230,31 +235,29 @@ void read_vertices(Cursor& cursor, const Element& element, const std::string& la
                                       : "z"));
   }
   const bool normals = has[kNx] && has[kNy] && has[kNz], uv = has[kU] && has[kV];
-  mesh.vertices.reserve(element.count);
+  std::vector<Vec3d> positions;
+  positions.reserve(element.count);
   if (normals) mesh.vertex_normals.reserve(element.count);
   if (uv) mesh.uv.reserve(element.count);
   for (std::uint64_t row = 0; row < element.count; ++row) {
     cursor.begin_row(element, row);
-    float value[kSlots] = {};
+    double value[kSlots] = {};
     for (std::size_t i = 0; i < slots.size(); ++i) {
       if (slots[i] == kNowhere) {
         skip(cursor, element.properties[i]);
       } else {
-        value[slots[i]] = static_cast<float>(cursor.read(element.properties[i].type));
+        value[slots[i]] = cursor.read(element.properties[i].type);
       }
     }
     cursor.end_row();
-    mesh.vertices.push_back({value[kX], value[kY], value[kZ]});
-    if (normals) mesh.vertex_normals.push_back({value[kNx], value[kNy], value[kNz]});
-    if (uv) mesh.uv.push_back({value[kU], value[kV]});
+    positions.push_back({value[kX], value[kY], value[kZ]});
+    if (normals) mesh.vertex_normals.push_back(to_float({value[kNx], value[kNy], value[kNz]}));
+    if (uv) mesh.uv.push_back({static_cast<float>(value[kU]), static_cast<float>(value[kV])});
   }
+  set_positions(shape, std::move(positions));
 }
 
-/// Polygons, corners one after the other. Triangulated later: the vertices may follow in the file.
-struct Polygons {
-  std::vector<std::int32_t> corners;
-  std::vector<std::int32_t> sizes;
-};
+/// Triangulated later: the vertices may follow in the file.
 
 Polygons read_faces(Cursor& cursor, const Element& element, std::uint64_t vertex_count,
                     const std::string& label) {
@@ -297,29 +300,6 @@ Polygons read_faces(Cursor& cursor, const Element& element, std::uint64_t vertex
   return polygons;
 }
 
-void add_faces(const Polygons& polygons, const std::string& label, Mesh& mesh,
-               std::vector<std::string>* notes) {
-  mesh.faces.reserve(polygons.sizes.size());
-  std::size_t begin = 0, split = 0, bent = 0, first_bent = 0;
-  for (std::size_t i = 0; i < polygons.sizes.size(); ++i) {
-    const auto size = static_cast<std::size_t>(polygons.sizes[i]);
-    const auto corners = std::span(polygons.corners).subspan(begin, size);
-    begin += size;
-    if (size > 3) ++split;
-    if (!triangulate_polygon(mesh.vertices, corners, mesh.faces) && bent++ == 0) first_bent = i;
-  }
-  if (notes && split > 0) {
-    notes->push_back(
-        fmt::format("PLY file '{}': {} of {} faces have more than 3 corners and were cut into triangles, "
-                    "{} in all",
-                    label, split, polygons.sizes.size(), mesh.faces.size()));
-  }
-  if (notes && bent > 0) {
-    notes->push_back(fmt::format("PLY file '{}': {} polygons are not planar, the first is face {}", label,
-                                 bent, first_bent));
-  }
-}
-
 /// Before anything is allocated: a row needs some bytes, so the counts bound the file's size from below.
 void check_counts(const Header& header, std::size_t body_bytes, const std::string& label) {
   std::uint64_t left = body_bytes + (header.encoding == PlyEncoding::ascii ? 1 : 0);
@@ -342,7 +322,7 @@ void check_counts(const Header& header, std::size_t body_bytes, const std::strin
 }  // namespace
 }  // namespace ply
 
-Mesh parse_ply(std::string_view bytes, const std::string& label, std::vector<std::string>* notes) {
+FileMesh parse_ply_file(std::string_view bytes, const std::string& label, std::vector<std::string>* notes) {
   using namespace ply;
   const Header header = parse_header(bytes, label);
   const Element* vertices = nullptr;
@@ -357,12 +337,12 @@ Mesh parse_ply(std::string_view bytes, const std::string& label, std::vector<std
   }
   check_counts(header, bytes.size() - header.body_offset, label);
 
-  Mesh mesh;
+  FileMesh shape;
   Polygons polygons;
   Cursor cursor(bytes, header, label);
   for (const Element& element : header.elements) {
     if (&element == vertices) {
-      read_vertices(cursor, element, label, mesh);
+      read_vertices(cursor, element, label, shape);
     } else if (&element == faces) {
       polygons = read_faces(cursor, element, vertices->count, label);
     } else if (!element.properties.empty()) {
@@ -374,10 +354,17 @@ Mesh parse_ply(std::string_view bytes, const std::string& label, std::vector<std
     }
   }
   cursor.finish();
-  add_faces(polygons, label, mesh, notes);
+  PolygonCount count;
+  add_polygons(shape, polygons, count);
+  count.note(fmt::format("PLY file '{}'", label), notes);
+  Mesh& mesh = shape.mesh;
   if (!mesh.uv.empty()) mesh.face_uv = mesh.faces;
   if (mesh.face_uv.empty()) mesh.uv.clear();  // uv that no face uses
-  return mesh;
+  return shape;
+}
+
+Mesh parse_ply(std::string_view bytes, const std::string& label, std::vector<std::string>* notes) {
+  return parse_ply_file(bytes, label, notes).mesh;
 }
 
 Mesh read_ply(const std::filesystem::path& path, std::vector<std::string>* notes) {

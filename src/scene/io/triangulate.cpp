@@ -55,12 +55,10 @@ void clip_ears(std::span<const Point> points, std::span<const std::int32_t> corn
 
 }  // namespace
 
-bool triangulate_polygon(std::span<const Vec3f> vertices, std::span<const std::int32_t> corners,
-                         std::vector<Face>& faces) {
+bool triangulate_polygon(std::span<const Vec3d> places, std::span<const std::int32_t> corners,
+                         double rounding, std::vector<Face>& faces) {
   const std::size_t n = corners.size();
-  const auto corner = [&](std::size_t i) {
-    return to_double(vertices[static_cast<std::size_t>(corners[i])]);
-  };
+  const auto corner = [&](std::size_t i) { return places[i]; };
   const auto fan = [&] {
     for (std::size_t i = 1; i + 1 < n; ++i) faces.push_back({corners[0], corners[i], corners[i + 1]});
   };
@@ -83,7 +81,7 @@ bool triangulate_polygon(std::span<const Vec3f> vertices, std::span<const std::i
     high = {std::max(high.x, p.x), std::max(high.y, p.y), std::max(high.z, p.z)};
   }
   const Vec3d unit = normalized(normal);
-  const double tolerance = 1e-4 * length(high - low) + 1e-6 * std::max(max_abs(low), max_abs(high));
+  const double tolerance = 1e-4 * length(high - low) + rounding * std::max(max_abs(low), max_abs(high));
   double nearest = 0, farthest = 0;  // signed distances from the plane through corner 0
   for (std::size_t i = 0; i < n; ++i) {
     const double distance = dot(unit, corner(i) - origin);

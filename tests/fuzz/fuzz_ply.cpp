@@ -1,0 +1,12 @@
+#include "fuzz.hpp"
+#include "scene/io/mesh_formats.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace shardwise;
+  return fuzz::expect_data_errors(data, size, [](std::string_view bytes) {
+    std::vector<std::string> notes;
+    std::vector<FileMesh> shapes;
+    shapes.push_back(parse_ply_file(bytes, "fuzz.ply", &notes));
+    fuzz::build(std::move(shapes), UpAxis::z);
+  });
+}

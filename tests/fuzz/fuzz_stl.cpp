@@ -1,0 +1,10 @@
+#include "fuzz.hpp"
+#include "scene/io/mesh_formats.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace shardwise;
+  return fuzz::expect_data_errors(data, size, [](std::string_view bytes) {
+    std::vector<std::string> notes;
+    fuzz::build(parse_stl(bytes, "fuzz.stl", "fuzz", &notes), UpAxis::z);
+  });
+}
