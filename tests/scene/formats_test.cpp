@@ -261,7 +261,8 @@ TEST(Gltf, QuantizedPositions) {
   std::string text = gltf("{\"mesh\":0}", "", "", "", ",\"normalized\":true");
   text.replace(text.find("5126"), 4, "5121");
   const auto bytes = read_gltf(text.replace(text.find("\"count\":4"), 9, "\"count\":6"));
-  EXPECT_EQ(bytes[0].mesh.vertices[5], (Vec3f{128 / 255.0f, 63 / 255.0f, 0}));
+  EXPECT_EQ(bytes[0].mesh.vertices[4], (Vec3f{0, 0, 128 / 255.0f}));
+  EXPECT_EQ(bytes[0].mesh.vertices[5], (Vec3f{63 / 255.0f, 0, 0}));
 }
 
 TEST(Gltf, NotesWhatItPassesOver) {
