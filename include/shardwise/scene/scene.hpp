@@ -60,7 +60,7 @@ class Scene {
   const DeviceSet& devices() const { return executor_->devices(); }
   const SceneOptions& options() const { return options_; }
   std::int64_t version() const { return model_.version(); }
-  bool is_poisoned() const { return !poison_.empty(); }
+  bool is_poisoned() const;
   /// Bytes of each structure on a device: "nodes", "triangles", ...
   std::vector<std::pair<std::string, std::uint64_t>> scene_bytes(int device) const;
   /// embree, bvh8: what answers on this device.
@@ -88,6 +88,7 @@ class Scene {
   void fail_next_broadcast_on(int device) { failing_replica_ = device; }
 
  private:
+  void refuse_if_poisoned(const std::string& op) const;
   void broadcast(const char* step);
   void broadcast_edge_mask();
   void fail_if_asked(int device);
