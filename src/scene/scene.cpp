@@ -77,7 +77,7 @@ void Scene::build() {
 }
 
 bool Scene::sync() {
-  refuse_if_poisoned("sync");
+  require_sound("sync");
   if (!bvh_) throw_state("sync: the scene is not built; call build() first");
   model_.sync();
   // The model may have been synchronised or built without us: what counts is what the replicas have.
@@ -102,7 +102,7 @@ bool Scene::sync() {
 }
 
 bool Scene::set_edge_mask(std::span<const std::uint8_t> mask) {
-  refuse_if_poisoned("set_edge_mask");
+  require_sound("set_edge_mask");
   if (!bvh_) throw_state("set_edge_mask: the scene is not built; call build() first");
   if (!model_.set_edge_mask(mask)) return false;
   // Where the model has also moved without us, the replicas wait for sync() with both.
@@ -192,7 +192,7 @@ bool Scene::is_poisoned() const {
   return !poison_.empty() || !rows_->lost_exit().empty();
 }
 
-void Scene::refuse_if_poisoned(const std::string& op) const {
+void Scene::require_sound(const std::string& op) const {
   if (!poison_.empty()) throw Error(ErrorClass::poisoned, op + ": " + poison_);
   if (!rows_->lost_exit().empty())
     throw Error(
@@ -204,7 +204,7 @@ void Scene::refuse_if_poisoned(const std::string& op) const {
 }
 
 void Scene::require_ready(const std::string& op) const {
-  refuse_if_poisoned(op);
+  require_sound(op);
   if (!model_.is_ready() || !bvh_) throw_state(op + ": the scene is not built; call build() first");
   if (model_.has_pending_updates()) throw_state(op + ": the scene has pending updates; call sync() first");
   for (int d = 0; d < devices().size(); ++d) {

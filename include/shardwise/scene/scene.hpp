@@ -69,6 +69,8 @@ class Scene {
   /// For operations: throws unless the scene is built, has nothing pending, is not poisoned and all replicas
   /// are at the model's version. `op` starts the message.
   void require_ready(const std::string& op) const;
+  /// For operations that need the devices only: throws where the scene is poisoned.
+  void require_sound(const std::string& op) const;
   /// For operations that need shapes, shading normals or texture coordinates of faces: makes every replica
   /// hold them, now and after later builds and syncs ("face_data" in scene_bytes()). The first call waits for
   /// the copies. Throws as require_ready(); a failed copy poisons the scene.
@@ -88,7 +90,6 @@ class Scene {
   void fail_next_broadcast_on(int device) { failing_replica_ = device; }
 
  private:
-  void refuse_if_poisoned(const std::string& op) const;
   void broadcast(const char* step);
   void broadcast_edge_mask();
   void fail_if_asked(int device);
