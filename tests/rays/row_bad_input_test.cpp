@@ -445,8 +445,9 @@ TEST(RowBadInput, GeneratorsAndReducersThatThrowEndTheirCallOnly) {
     options.min_rows_per_device = 0;
     options.sink = reduce(sum_of_column(IntersectColumns::t));
     RowGenerator failing = random_rays(2000, {}, {1, 1, 1});
-    failing.make = [](LaunchContext&, const RowLaunch& launch) {
+    failing.make = [make = failing.make](LaunchContext& context, const RowLaunch& launch) {
       if (launch.first_row + launch.count == 2000) throw Error(ErrorClass::data, "no such ray");
+      make(context, launch);
     };
     expect_error(ErrorClass::data, {"no such ray"},
                  [&] { (void)intersect(scene, generated(failing), options).get(); });
