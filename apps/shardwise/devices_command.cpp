@@ -2,12 +2,15 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "command.hpp"
 #include "device_options.hpp"
 #include "report_file.hpp"
+#include "shardwise/dispatch/operation_table.hpp"
 #include "shardwise/runtime/links.hpp"
 #include "shardwise/runtime/parse.hpp"
 #include "table.hpp"
@@ -46,6 +49,25 @@ Json link_json(const DeviceSet& devices, const DeviceLink& link) {
           {"latency_s", link.latency_s}};
 }
 
+Json operation_json(const OperationEntry& entry) {
+  const auto words = [](std::string_view text) {
+    Json list = Json::array();
+    while (!text.empty()) {
+      const std::size_t end = std::min(text.find(", "), text.size());
+      list.push_back(std::string(text.substr(0, end)));
+      text.remove_prefix(std::min(end + 2, text.size()));
+    }
+    return list;
+  };
+  const std::string shape = entry.shape;
+  return {{"name", shape.empty() ? std::string(entry.family) : entry.family + (":" + shape)},
+          {"class", entry.operation_class == OperationClass::rows ? "rows" : "lanes"},
+          {"bytes_in", entry.bytes_in},
+          {"bytes_out", entry.bytes_out},
+          {"platforms", words(entry.platforms)},
+          {"sinks", words(entry.sinks)}};
+}
+
 /// One row for each pair; host pairs are alike and get one for all.
 std::string links_text(const DeviceSet& devices, const std::vector<DeviceLink>& links) {
   std::vector<std::vector<std::string>> rows{{"from", "to", "path", "peer access", "speed", "4 KiB"}};
@@ -70,6 +92,8 @@ int run(const Options& options) {
   Json list = Json::array(), link_list = Json::array();
   for (const DeviceLink& link : links) link_list.push_back(link_json(devices, link));
   for (int i = 0; i < devices.size(); ++i) list.push_back(device_json(devices[i]));
+  Json operations = Json::array();
+  for (const OperationEntry& entry : operation_table()) operations.push_back(operation_json(entry));
   const Json report = {{"schema", 1},
                        {"command", "devices"},
                        {"build", build_json()},
@@ -77,6 +101,7 @@ int run(const Options& options) {
                        {"memory_bytes", available_memory()},
                        {"devices", list},
                        {"links", link_list},
+                       {"operations", operations},
                        {"warnings", devices.warnings()}};
   OutputSet outputs;
   stage_json(outputs, options.json, report);

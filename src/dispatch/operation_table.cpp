@@ -25,7 +25,7 @@ constexpr std::array table{
     OperationEntry{"visible", "", rows, 24, 1, everywhere, any_sink},
     OperationEntry{"visible_pair", "", rows, 36, 2, everywhere, any_sink},
     OperationEntry{"visible_edge", "", rows, 44, 1, everywhere, any_sink},
-    OperationEntry{"visible_chain", "4", rows, 52, 9, everywhere, any_sink},
+    OperationEntry{"visible_chain", "4", rows, 48, 9, everywhere, any_sink},
     OperationEntry{"trace_reflections", "4", rows, 24, 84, everywhere, any_sink},
     OperationEntry{"segment_penetration", "8", rows, 24, 382, everywhere, any_sink},
     OperationEntry{"sample_ray", "", rows, 8, 24, everywhere, any_sink},

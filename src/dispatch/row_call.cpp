@@ -478,12 +478,15 @@ void RowCall::launch() {
       if (!error_) error_ = std::current_exception();
     }
   }
+  // Pinned memory knows no streams: after a hook that threw, other chunks may have been on their way into it
+  // until now. Only stepwise calls have some.
+  if (!run_.exit_edge_lost())
+    for (OnDevice& on : states_) on.hook_slots.clear();
 }
 
 void RowCall::release() {
   for (OnDevice& on : states_) {
     on.slots.clear();
-    on.hook_slots.clear();
     on.sums = {};
   }
   incoming_.clear();

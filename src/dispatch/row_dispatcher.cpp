@@ -33,9 +33,6 @@ Pending<RowResult> RowDispatcher::run_alone(RowOperation operation, RowSource so
                                             std::int64_t rows) {
   const DeviceSet& devices = executor_.devices();
   const ExecutionContext& context = options.context ? *options.context : executor_.default_context();
-  if (static_cast<int>(context.streams.size()) != devices.size())
-    throw_usage(fmt::format("execution context: {} streams for {} devices; give one a device",
-                            context.streams.size(), devices.size()));
   Stream& stream = *context.streams.front();
   MemoryCounter& memory = devices.master().memory(MemoryUse::work);
   memory.reset_peak();
@@ -118,6 +115,9 @@ Pending<RowResult> RowDispatcher::run_alone(RowOperation operation, RowSource so
 Pending<RowResult> RowDispatcher::run(RowOperation operation, RowSource source, RowSink sink,
                                       const RowOptions& options) {
   const DeviceSet& devices = executor_.devices();
+  if (options.context && static_cast<int>(options.context->streams.size()) != devices.size())
+    throw_usage(fmt::format("{}: execution context: {} streams for {} devices; give one a device",
+                            operation.name, options.context->streams.size(), devices.size()));
   RowPlan plan = plan_rows(devices, operation, source, sink, options,
                            devices.size() > 1 ? learned_.find(cost_key(operation, source, sink)) : nullptr);
   if (options.plan_only)

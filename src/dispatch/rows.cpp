@@ -64,7 +64,7 @@ bool RowSource::gives(std::size_t column) const {
     case SourceKind::resident:
       return column < table_columns.size() && table_columns[column] >= 0;
     case SourceKind::generated:
-      return column < generator.columns.size() && generator.columns[column];
+      return column < generator.columns.size() && generator.columns[column] > 0;
   }
   return false;
 }
@@ -157,22 +157,49 @@ std::int64_t rows_of_columns(const RowOperation& operation, const RowSource& sou
   return rows < 0 ? 0 : rows;
 }
 
+/// What was made elsewhere has the operation's inputs, in its order: `bytes_of(c)` a row, for `given` of
+/// them.
+template <class BytesOf>
+void require_columns(const RowOperation& operation, const std::string& origin, std::size_t given,
+                     const BytesOf& bytes_of) {
+  if (given > operation.inputs.size())
+    throw_usage(fmt::format("{}: {} columns in {}, the operation has {} inputs", operation.name, given,
+                            origin, operation.inputs.size()));
+  for (std::size_t c = 0; c < operation.inputs.size(); ++c) {
+    const RowColumn& wanted = operation.inputs[c];
+    const std::uint32_t found = c < given ? bytes_of(c) : 0;
+    if (wanted.row_bytes > 0 && found == 0)
+      throw_usage(fmt::format("{}: {} is missing in {}", operation.name, wanted.name, origin));
+    if (wanted.row_bytes > 0 && found != wanted.row_bytes)
+      throw_usage(fmt::format("{}: {} needs {} bytes a row, in {} it has {}", operation.name, wanted.name,
+                              wanted.row_bytes, origin, found));
+  }
+}
+
 std::int64_t rows_of_table(const RowOperation& operation, const RowSource& source, const DeviceSet& devices) {
   if (!source.table)
     throw_usage(operation.name + ": the resident rows are empty (moved from, or never made)");
-  for (const RowBlock& block : source.table->blocks)
+  for (const RowBlock& block : source.table->blocks) {
+    if (block.device == RowBlock::on_host)
+      throw_usage(operation.name + ": these rows were sent to host memory; pass their spans as on_host");
     if (block.device < 0 || block.device >= devices.size())
       throw_usage(fmt::format("{}: rows of device {} are no rows of this scene, which has {} devices",
                               operation.name, block.device, devices.size()));
-  for (std::size_t c = 0; c < operation.inputs.size(); ++c) {
-    if (operation.inputs[c].row_bytes == 0) continue;
-    const int column = source.table_columns[c];
-    const std::uint32_t found = column < 0 ? 0 : source.table->row_bytes[static_cast<std::size_t>(column)];
-    if (found != operation.inputs[c].row_bytes)
-      throw_usage(fmt::format("{}: {} needs {} bytes a row, the resident column has {}", operation.name,
-                              operation.inputs[c].name, operation.inputs[c].row_bytes, found));
   }
+  require_columns(operation, "the resident rows", source.table_columns.size(), [&](std::size_t c) {
+    const int column = source.table_columns[c];
+    return column < 0 ? 0 : source.table->row_bytes[static_cast<std::size_t>(column)];
+  });
   return source.table->rows;
+}
+
+std::int64_t rows_of_generator(const RowOperation& operation, const RowGenerator& generator) {
+  if (generator.rows < 0 || !generator.make)
+    throw_usage(fmt::format("{}: the generator '{}' makes {} rows", operation.name, generator.name,
+                            generator.make ? generator.rows : 0));
+  require_columns(operation, fmt::format("the generator '{}'", generator.name), generator.columns.size(),
+                  [&](std::size_t c) { return generator.columns[c]; });
+  return generator.rows;
 }
 
 void check_sink(const RowOperation& operation, const RowSink& sink, std::int64_t rows,
@@ -217,10 +244,7 @@ std::int64_t checked_rows(const RowOperation& operation, const RowSource& source
       rows = rows_of_table(operation, source, devices);
       break;
     case SourceKind::generated:
-      rows = source.generator.rows;
-      if (rows < 0 || !source.generator.make)
-        throw_usage(
-            fmt::format("{}: the generator '{}' makes {} rows", operation.name, source.generator.name, rows));
+      rows = rows_of_generator(operation, source.generator);
       break;
   }
   check_sink(operation, sink, rows, devices);

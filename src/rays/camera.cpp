@@ -19,6 +19,7 @@ PictureSamples::PictureSamples(RowResult result) : RowAnswer(std::move(result)) 
 
 Pending<CameraRays> sample_ray(Scene& scene, const Camera& camera, const RowSource& samples,
                                const RowCallOptions& options) {
+  scene.require_sound("sample_ray");
   RowSource source = samples;
   if (source.columns.size() == 2) source.columns.pop_back();  // depths mean nothing here
   return pending_answer<CameraRays>(
@@ -27,6 +28,7 @@ Pending<CameraRays> sample_ray(Scene& scene, const Camera& camera, const RowSour
 
 Pending<WorldPoints> sample_to_world(Scene& scene, const Camera& camera, const RowSource& samples,
                                      const SampleToWorldOptions& options) {
+  scene.require_sound("sample_to_world");
   const bool depths = samples.gives(SampleToWorldColumns::depth);
   return pending_answer<WorldPoints>(scene.rows().run(
       sample_to_world_operation(camera, options.depth, depths), samples, options.sink, options));
@@ -34,6 +36,7 @@ Pending<WorldPoints> sample_to_world(Scene& scene, const Camera& camera, const R
 
 Pending<PictureSamples> world_to_sample(Scene& scene, const Camera& camera, const RowSource& points,
                                         const RowCallOptions& options) {
+  scene.require_sound("world_to_sample");
   return pending_answer<PictureSamples>(
       scene.rows().run(world_to_sample_operation(camera), points, options.sink, options));
 }

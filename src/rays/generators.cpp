@@ -20,7 +20,7 @@ RowGenerator random_rays(std::int64_t rows, Vec3f lower, Vec3f upper, std::uint6
   RowGenerator generator;
   generator.name = "random rays";
   generator.rows = rows;
-  generator.columns = {true, true};
+  generator.columns = {sizeof(Vec3f), sizeof(Vec3f)};
   generator.make = [=](LaunchContext& context, const RowLaunch& launch) {
     for_each(
         context, launch.count,
@@ -37,7 +37,7 @@ RowGenerator camera_rays(const Camera& camera) {
   RowGenerator generator;
   generator.name = "camera rays";
   generator.rows = static_cast<std::int64_t>(camera.width) * camera.height;
-  generator.columns = {true, true};
+  generator.columns = {sizeof(Vec3f), sizeof(Vec3f)};
   generator.make = [body](LaunchContext& context, const RowLaunch& launch) {
     CameraRayRows rows = body;
     rows.first_row = launch.first_row;

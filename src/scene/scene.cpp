@@ -77,7 +77,7 @@ void Scene::build() {
 }
 
 bool Scene::sync() {
-  if (is_poisoned()) throw Error(ErrorClass::poisoned, "sync: " + poison_);
+  require_sound("sync");
   if (!bvh_) throw_state("sync: the scene is not built; call build() first");
   model_.sync();
   // The model may have been synchronised or built without us: what counts is what the replicas have.
@@ -102,7 +102,7 @@ bool Scene::sync() {
 }
 
 bool Scene::set_edge_mask(std::span<const std::uint8_t> mask) {
-  if (is_poisoned()) throw Error(ErrorClass::poisoned, "set_edge_mask: " + poison_);
+  require_sound("set_edge_mask");
   if (!bvh_) throw_state("set_edge_mask: the scene is not built; call build() first");
   if (!model_.set_edge_mask(mask)) return false;
   // Where the model has also moved without us, the replicas wait for sync() with both.
@@ -183,12 +183,17 @@ void Scene::run_on_replicas(const char* step, const std::function<void(Graph&)>&
 }
 
 void Scene::poison(const std::string& step, const std::string& error) {
-  if (!is_poisoned())
+  if (poison_.empty())
     poison_ = fmt::format(
         "{} failed ({}), so replicas and results may differ; call build() to repair the scene", step, error);
 }
 
-void Scene::require_ready(const std::string& op) const {
+bool Scene::is_poisoned() const {
+  return !poison_.empty() || !rows_->lost_exit().empty();
+}
+
+void Scene::require_sound(const std::string& op) const {
+  if (!poison_.empty()) throw Error(ErrorClass::poisoned, op + ": " + poison_);
   if (!rows_->lost_exit().empty())
     throw Error(
         ErrorClass::poisoned,
@@ -196,7 +201,10 @@ void Scene::require_ready(const std::string& op) const {
             "{}: the callers' streams could not be made to wait for an earlier call ({}); call build() "
             "to repair the scene",
             op, rows_->lost_exit()));
-  if (is_poisoned()) throw Error(ErrorClass::poisoned, op + ": " + poison_);
+}
+
+void Scene::require_ready(const std::string& op) const {
+  require_sound(op);
   if (!model_.is_ready() || !bvh_) throw_state(op + ": the scene is not built; call build() first");
   if (model_.has_pending_updates()) throw_state(op + ": the scene has pending updates; call sync() first");
   for (int d = 0; d < devices().size(); ++d) {

@@ -84,6 +84,18 @@ TEST_F(Cli, DevicesListsWhatWasAskedFor) {
     EXPECT_GT(device["memory_bytes"].get<std::uint64_t>(), 0u);
   }
   EXPECT_NE(report["devices"][0]["name"], report["devices"][1]["name"]);
+  const Json full = {{"name", "intersect:full"},
+                     {"class", "rows"},
+                     {"bytes_in", 24},
+                     {"bytes_out", 72},
+                     {"platforms", {"host", "cuda", "sim"}},
+                     {"sinks", {"to_master", "to_host", "resident", "offload", "reduce"}}};
+  bool listed = false, lanes = false;
+  for (const Json& operation : report["operations"]) {
+    listed = listed || operation == full;
+    lanes = lanes || (operation["name"] == "coverage" && operation["class"] == "lanes");
+  }
+  EXPECT_TRUE(listed && lanes) << report["operations"];
   expect_one_line_error(run({"devices", "--devices", "host:0"}), 2, "host:0");
   expect_one_line_error(run({"devices", "--devices", "toaster"}), 2, "toaster");
   expect_one_line_error(run({"devices", "--devices", "cuda:97"}), 2, "cuda:97");

@@ -86,6 +86,7 @@ inline RowSource generator_of(const Batch& batch, bool with_active) {
   source.kind = SourceKind::generated;
   source.generator.name = "make rows";
   source.generator.rows = batch.rows();
+  source.generator.columns = {sizeof(float), sizeof(Vec3f), with_active ? 1u : 0u};
   source.generator.make = [&batch, with_active](LaunchContext& context, const RowLaunch& rows) {
     context.parallel_for(rows.count, 64, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {

@@ -71,7 +71,8 @@ const char* to_string(DispatchMode mode) noexcept;
 struct RowGenerator {
   std::string name;
   std::int64_t rows = 0;
-  std::vector<bool> columns;  ///< which inputs it makes
+  /// Bytes a row of each input that it makes, in the operation's order; 0, or none any more: not made.
+  std::vector<std::uint32_t> columns;
   std::function<void(LaunchContext& context, const RowLaunch& rows)> make;
 };
 

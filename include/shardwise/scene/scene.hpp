@@ -60,7 +60,7 @@ class Scene {
   const DeviceSet& devices() const { return executor_->devices(); }
   const SceneOptions& options() const { return options_; }
   std::int64_t version() const { return model_.version(); }
-  bool is_poisoned() const { return !poison_.empty(); }
+  bool is_poisoned() const;
   /// Bytes of each structure on a device: "nodes", "triangles", ...
   std::vector<std::pair<std::string, std::uint64_t>> scene_bytes(int device) const;
   /// embree, bvh8: what answers on this device.
@@ -69,6 +69,8 @@ class Scene {
   /// For operations: throws unless the scene is built, has nothing pending, is not poisoned and all replicas
   /// are at the model's version. `op` starts the message.
   void require_ready(const std::string& op) const;
+  /// For operations that need the devices only: throws where the scene is poisoned.
+  void require_sound(const std::string& op) const;
   /// For operations that need shapes, shading normals or texture coordinates of faces: makes every replica
   /// hold them, now and after later builds and syncs ("face_data" in scene_bytes()). The first call waits for
   /// the copies. Throws as require_ready(); a failed copy poisons the scene.
