@@ -124,6 +124,9 @@ int run(const CoverageText& text) {
                       geometry.defects.size(), model.describe(geometry.defects.front()))});
   }
   warn(place_warnings(request, model, surfaces));
+  std::vector<std::string> of_materials;
+  model.evaluate_materials(request.options.frequency_hz, &of_materials);
+  warn(of_materials);
   report.census = count_cells(surfaces, report.grid, request.options.transmitters, stop_requested());
 
   CoverageRunner runner(devices, model, request.tracer);
@@ -142,7 +145,6 @@ int run(const CoverageText& text) {
   if (record) devices.timeline().stop();
   report.result = &main_run.result;
   report.seconds = main_run.seconds;
-  warn(main_run.result.warnings);
   if (text.verify) {
     CoverageOptions again = request.options;
     again.split = SplitOptions{};

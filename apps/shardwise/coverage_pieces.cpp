@@ -194,7 +194,6 @@ CoverageRun run_pieces(CoverageRunner& runner, CoverageRequest& request, Partial
   pieces.write_checkpoint();
   run.result.dispatch = pieces.dispatch();
   run.seconds = state.seconds;
-  runner.model().evaluate_materials(options.frequency_hz, &run.result.warnings);
   return run;
 }
 

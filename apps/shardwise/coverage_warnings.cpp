@@ -15,17 +15,19 @@ namespace {
 
 constexpr double near_m = 2;
 
-std::string name_of(std::size_t i, const Vec3d& p) {
-  return fmt::format("transmitter {} ({:g}, {:g}, {:g})", i, p.x, p.y, p.z);
+/// "transmitter 0 (1, 2, 3)", in the file's coordinates.
+std::string name_of(const CoverageRequest& request, std::size_t i) {
+  const Vec3d p = request.options.transmitters[i].position + request.origin_shift;
+  return fmt::format("transmitter {} ({:.10g}, {:.10g}, {:.10g})", i, p.x, p.y, p.z);
 }
 
-void warn_of_surfaces(std::vector<std::string>& warnings, std::size_t i, const Vec3d& p,
+void warn_of_surfaces(std::vector<std::string>& warnings, const std::string& name, const Vec3d& p,
                       const Surfaces& surfaces) {
   const auto warn = [&](const Surfaces::Surface& surface, const char* side) {
     warnings.push_back(
         fmt::format("{} has a surface {:.2f} m {} it: shape '{}' at z = {:.2f} m; move it if that is not "
                     "meant",
-                    name_of(i, p), surface.distance, side, surface.shape, surface.z));
+                    name, surface.distance, side, surface.shape, surface.z));
   };
   if (const auto above = surfaces.above(p, near_m)) warn(*above, "above");
   if (const auto below = surfaces.below(p, near_m)) warn(*below, "below");
@@ -69,24 +71,27 @@ std::vector<std::string> place_warnings(const CoverageRequest& request, const Sc
   std::vector<std::string> warnings;
   const CoverageGrid& grid = request.options.grid;
   const int first = grid.axis == 0 ? 1 : 0, second = grid.axis == 2 ? 1 : 2;
+  const Vec3d shift = request.origin_shift;
   const InsideTest solids(model);
   for (std::size_t i = 0; i < request.options.transmitters.size(); ++i) {
     const Vec3d& p = request.options.transmitters[i].position;
+    const std::string name = name_of(request, i);
     if (p[first] < grid.min0 || p[first] > grid.max0 || p[second] < grid.min1 || p[second] > grid.max1) {
-      warnings.push_back(fmt::format("{} is outside the map's area ({:g}, {:g}) to ({:g}, {:g})",
-                                     name_of(i, p), grid.min0, grid.min1, grid.max0, grid.max1));
+      warnings.push_back(fmt::format("{} is outside the map's area ({:.10g}, {:.10g}) to ({:.10g}, {:.10g})",
+                                     name, grid.min0 + shift[first], grid.min1 + shift[second],
+                                     grid.max0 + shift[first], grid.max1 + shift[second]));
     }
     if (solids.inside(p)) {
       const auto above = surfaces.above(p);
       warnings.push_back(
           fmt::format("{} is inside a solid: {}; no wall lets anything through, move it out, or to "
                       "x,y,roof+3",
-                      name_of(i, p),
+                      name,
                       above ? fmt::format("shape '{}' is {:.2f} m above it, at z = {:.2f} m", above->shape,
                                           above->distance, above->z)
                             : "an odd number of faces is above it"));
     }
-    warn_of_surfaces(warnings, i, p, surfaces);
+    warn_of_surfaces(warnings, name, p, surfaces);
   }
   if (grid.axis != 2) return warnings;
   const auto ground = surfaces.ground_range({grid.min0, grid.min1, grid.max0, grid.max1});
@@ -101,17 +106,18 @@ std::vector<std::string> place_warnings(const CoverageRequest& request, const Sc
 
 std::vector<std::string> result_warnings(const CoverageReport& report) {
   std::vector<std::string> warnings;
-  if (static_cast<double>(report.under_16) > 0.05 * static_cast<double>(report.reached)) {
+  // Of a window's share nothing can be said.
+  if (!report.request->pieces.has_window &&
+      static_cast<double>(report.under_16) > 0.05 * static_cast<double>(report.reached)) {
     warnings.push_back(thin_cells(report));
   }
-  const auto& transmitters = report.request->options.transmitters;
   for (std::size_t i = 0; i < report.open_reached.size(); ++i) {
     const double share =
         static_cast<double>(report.open_reached[i]) / static_cast<double>(report.census.open);
     if (report.census.open == 0 || share >= least_reach) continue;
     warnings.push_back(fmt::format("{} reaches {} of {} open cells ({:.1f} %); check where it stands",
-                                   name_of(i, transmitters[i].position), report.open_reached[i],
-                                   report.census.open, 100 * share));
+                                   name_of(*report.request, i), report.open_reached[i], report.census.open,
+                                   100 * share));
   }
   if (report.result->rejected > 0) {
     warnings.push_back(fmt::format("{} lanes were inactive (degenerate input)", report.result->rejected));
