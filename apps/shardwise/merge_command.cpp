@@ -127,7 +127,7 @@ void add_merge(Commands& commands, CLI::App& root) {
   CLI::App* app = add_command(commands, root, "merge", "Joins the parts of a coverage run into its map",
                               "shardwise merge a.part b.part c.part --png map.png --json report.json");
   app->add_option("parts", text->parts, "Files of --partial or --checkpoint, in any order")
-      ->type_name("PART...");
+      ->type_name("PART");
   add_map_outputs(*app, *text);
   app->add_option("--partial", text->partial, "All parts in one; lanes may be missing")
       ->type_name("FILE")
