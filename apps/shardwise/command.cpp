@@ -13,7 +13,7 @@ namespace shardwise::program {
 namespace {
 
 /// Subcommands of the contract that this version does not have.
-constexpr const char* later_commands[] = {"merge", "paths", "solve", "jobs", "sweep", "calibrate", "plan"};
+constexpr const char* later_commands[] = {"paths", "solve", "jobs", "sweep", "calibrate", "plan"};
 
 void add_common(Commands& commands, CLI::App& app) {
   app.set_help_flag("-h,--help", "Print this help and exit");
@@ -94,6 +94,7 @@ int run_command_line(int argc, char** argv) {
   bool version = false;
   root.add_flag("-V,--version", version, "Print version, commit, compilers and build options");
   add_coverage(commands, root);
+  add_merge(commands, root);
   add_scene(commands, root);
   add_devices(commands, root);
   add_bench(commands, root);

@@ -30,6 +30,7 @@ void add_refused(CLI::App& app, std::initializer_list<const char*> names);
 int run_command_line(int argc, char** argv);
 
 void add_coverage(Commands& commands, CLI::App& root);
+void add_merge(Commands& commands, CLI::App& root);
 void add_scene(Commands& commands, CLI::App& root);
 void add_devices(Commands& commands, CLI::App& root);
 void add_bench(Commands& commands, CLI::App& root);

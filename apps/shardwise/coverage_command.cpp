@@ -5,19 +5,18 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <filesystem>
 #include <memory>
 #include <sstream>
+#include <utility>
 
-#include "cell_census.hpp"
 #include "command.hpp"
+#include "coverage_outputs.hpp"
 #include "coverage_picture.hpp"
+#include "coverage_pieces.hpp"
 #include "coverage_plan.hpp"
-#include "coverage_report.hpp"
-#include "coverage_request.hpp"
-#include "coverage_run.hpp"
-#include "npy.hpp"
-#include "output_file.hpp"
-#include "progress.hpp"
+#include "coverage_warnings.hpp"
+#include "run_parameters.hpp"
 #include "shardwise/runtime/error.hpp"
 #include "signals.hpp"
 
@@ -37,33 +36,6 @@ void check_faces(const SceneModel& model, const std::string& path) {
     throw_data(fmt::format("none of the {} faces of '{}' can be hit ({}); mend the scene",
                            geometry.faces.size(), path, model.describe(geometry.defects.front())));
   }
-}
-
-/// Warnings that need no result: transmitters outside the map or at a surface, a map under everything.
-std::vector<std::string> place_warnings(const CoverageRequest& request, const CoverageGrid& grid,
-                                        const SceneModel& model, const CellCounter& counter) {
-  std::vector<std::string> warnings;
-  const int first = grid.axis == 0 ? 1 : 0, second = grid.axis == 2 ? 1 : 2;
-  for (std::size_t i = 0; i < request.options.transmitters.size(); ++i) {
-    const Vec3d& p = request.options.transmitters[i].position;
-    const Vec3d shift = request.origin_shift;
-    if (p[first] < grid.min0 || p[first] > grid.max0 || p[second] < grid.min1 || p[second] > grid.max1) {
-      warnings.push_back(
-          fmt::format("transmitter {} ({:g}, {:g}, {:g}) is outside the map's area ({:g}, {:g}) to "
-                      "({:g}, {:g})",
-                      i, p.x + shift.x, p.y + shift.y, p.z, grid.min0 + shift[first],
-                      grid.min1 + shift[second], grid.max0 + shift[first], grid.max1 + shift[second]));
-    }
-  }
-  std::ranges::move(counter.close_surfaces(request.options.transmitters), std::back_inserter(warnings));
-  const Bounds& bounds = model.geometry().bounds;
-  if (grid.axis == 2 && grid.position < bounds.low.z) {
-    warnings.push_back(
-        fmt::format("the map at z = {:g} m lies under every surface (the lowest is at z = {:g} m); raise "
-                    "--height",
-                    grid.position, bounds.low.z));
-  }
-  return warnings;
 }
 
 Verification compare(const std::vector<double>& one, const std::vector<double>& other) {
@@ -90,45 +62,53 @@ void check_verification(const Verification& verification, Accumulation accumulat
           verification.max_relative, to_string(accumulation)));
 }
 
-void stage_outputs(OutputSet& outputs, const CoverageText& text, const CoverageReport& report,
-                   const SceneModel& model, const DeviceSet& devices) {
-  const CoverageResult& result = *report.result;
-  const std::vector<std::int64_t> shape{report.grid.resolution1, report.grid.resolution0};
-  if (!text.map.empty()) outputs.stage(text.map, npy_bytes(result.gain, shape));
-  if (!text.error_map.empty()) outputs.stage(text.error_map, npy_bytes(result.standard_error, shape));
-  if (!text.count_map.empty()) outputs.stage(text.count_map, npy_bytes(result.crossings, shape));
-  if (!text.png.empty()) {
-    const Picture picture = coverage_picture(report, model, text.scene);
-    outputs.stage(text.png, picture_png(picture));
-    if (report.grid.axis == 2) outputs.stage(world_file_name(text.png), world_file(picture));
+/// What an earlier run left in the file to resume from, where it is of this run. A missing file is a run that
+/// has not begun, if the same file is named as its checkpoint: one command line then starts and restarts.
+void resume(PartialFile& state, const CoverageRequest& request, const CoverageText& text) {
+  const std::string& path = request.pieces.resume;
+  if (path.empty()) return;
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) {
+    if (text.checkpoint != path)
+      throw_data(fmt::format(
+          "--resume: '{}' does not exist; check the name, or give --checkpoint {} as well to begin "
+          "there",
+          path, path));
+    log_note(fmt::format("'{}' does not exist yet: beginning", path));
+    return;
   }
-  if (!text.trace.empty()) {
-    std::ostringstream trace;
-    devices.timeline().write_chrome_trace(trace);
-    outputs.stage(text.trace, trace.str());
-  }
-  stage_json(outputs, text.json, coverage_json(report));
+  PartialFile found = read_partial(path);
+  check_same_run(state.parameters, "this run", found.parameters, "'" + path + "'");
+  const PieceRequest& pieces = request.pieces;
+  for (const Window& window : found.sums.windows)
+    if (pieces.has_window && (window.begin < pieces.first_lane || window.end() > pieces.end_lane))
+      throw_data(fmt::format(
+          "--resume: '{}' holds the lanes {}, more than --lanes {}:{}; give the lanes that it was begun "
+          "with",
+          path, windows_text(found.sums.windows), pieces.first_lane, pieces.end_lane));
+  log_note(fmt::format("'{}' holds {} lanes; going on from there", path, found.sums.lanes()));
+  state.sums = std::move(found.sums);
+  state.seconds = found.seconds;
 }
 
 int run(const CoverageText& text) {
   CoverageRequest request = check_request(text);
-  check_outputs(text, request);
+  check_outputs(text, request.axis, request.pieces.checkpoint);
   const DeviceSet devices = open(text.devices);
   request.options.split = split_of(text.devices, devices.size());
 
   std::vector<std::string> remarks;
   const SceneModel model = load_scene(text.scene, text.scene_options, &remarks);
   check_faces(model, text.scene);
-  to_scene_frame(request, model.origin_shift());
   const SceneGeometry& geometry = model.geometry();
-  request.options.grid = make_grid(request, geometry.bounds);
-  if (request.options.samples == 0)
-    request.options.samples = automatic_samples(request, request.options.grid);
+  const Surfaces surfaces(model);
+  place_request(request, surfaces, model.origin_shift());
   if (text.dry_run) return dry_run(text, request, devices, model);
 
   CoverageReport report;
   report.request = &request;
   report.grid = request.options.grid;
+  report.total_lanes = coverage_lanes(request.options);
   report.scene = {static_cast<std::int64_t>(geometry.faces.size()), model.num_meshes(),
                   static_cast<std::int64_t>(model.materials().size()),
                   static_cast<std::int64_t>(geometry.defects.size())};
@@ -143,28 +123,49 @@ int run(const CoverageText& text) {
     warn({fmt::format("{} defects in the scene, the first: {}; 'shardwise scene info' lists them",
                       geometry.defects.size(), model.describe(geometry.defects.front()))});
   }
-  {
-    const CellCounter counter(model);
-    warn(place_warnings(request, report.grid, model, counter));
-    report.census = counter.count(report.grid, request.options.transmitters, stop_requested());
-  }
+  warn(place_warnings(request, model, surfaces));
+  std::vector<std::string> of_materials;
+  model.evaluate_materials(request.options.frequency_hz, &of_materials);
+  warn(of_materials);
+  report.census = count_cells(surfaces, report.grid, request.options.transmitters, stop_requested());
 
-  CoverageRun main_run =
-      run_coverage(devices, model, request.tracer, request.options, "coverage", !text.trace.empty());
+  CoverageRunner runner(devices, model, request.tracer);
+  const std::string title = scene_title(text.scene);
+  PartialFile state;
+  const bool record = !text.trace.empty();
+  if (record) devices.timeline().start();
+  CoverageRun main_run;
+  if (request.pieces.wanted()) {
+    state = empty_partial(report, model, runner.tracer(), title);
+    resume(state, request, text);
+    main_run = run_pieces(runner, request, state, &report.target);
+  } else {
+    main_run = runner.run(request.options, "coverage");
+  }
+  if (record) devices.timeline().stop();
   report.result = &main_run.result;
   report.seconds = main_run.seconds;
-  warn(main_run.result.warnings);
   if (text.verify) {
     CoverageOptions again = request.options;
     again.split = SplitOptions{};
-    const CoverageRun other = run_coverage(devices.first(), model, request.tracer, again, "verify", false);
-    report.verification = compare(main_run.result.gain, other.result.gain);
+    CoverageRunner one(devices.first(), model, request.tracer);
+    report.verification = compare(main_run.result.gain, one.run(again, "verify").result.gain);
   }
   summarize(report);
+  if (!request.pieces.has_window)
+    report.open_reached = open_cells_reached(runner, request.options, main_run.result, report.census,
+                                             least_reach * static_cast<double>(report.census.open));
   warn(result_warnings(report));
 
   OutputSet outputs;
-  stage_outputs(outputs, text, report, model, devices);
+  stage_maps(outputs, text, report,
+             text.png.empty() ? std::vector<Segment>{} : scene_outlines(model, report.grid.axis), title);
+  if (record) {
+    std::ostringstream trace;
+    devices.timeline().write_chrome_trace(trace);
+    outputs.stage(text.trace, trace.str());
+  }
+  if (!text.partial.empty()) outputs.stage(text.partial, partial_bytes(state));
   outputs.commit();
   write_stdout(text.json == "-" ? json_text(coverage_json(report)) : coverage_text(report));
   if (text.verify) check_verification(report.verification, request.options.accumulation);

@@ -36,8 +36,16 @@ std::string spaced_frequency(double hertz) {
 
 }  // namespace
 
-Picture coverage_picture(const CoverageReport& report, const SceneModel& model,
-                         const std::string& scene_path) {
+std::vector<Segment> scene_outlines(const SceneModel& model, int axis) {
+  return outlines(triangles_by_shape(model), axis);
+}
+
+std::string scene_title(const std::string& scene_path) {
+  return std::filesystem::path(scene_path).stem().string();
+}
+
+Picture coverage_picture(const CoverageReport& report, std::vector<Segment> outlines,
+                         const std::string& title) {
   const CoverageRequest& request = *report.request;
   const CoverageGrid& grid = report.grid;
   const int first = grid.axis == 0 ? 1 : 0, second = grid.axis == 2 ? 1 : 2;
@@ -45,12 +53,15 @@ Picture coverage_picture(const CoverageReport& report, const SceneModel& model,
   const std::size_t transmitters = request.options.transmitters.size();
 
   Picture picture;
-  picture.title = fmt::format("Path gain: {}, {}", std::filesystem::path(scene_path).stem().string(),
-                              spaced_frequency(request.options.frequency_hz));
-  picture.subtitle = fmt::format("{}; {} transmitter{} of {} rays; cells of {:g} m at {} = {:g} m",
-                                 mechanisms_text(request.options), transmitters, transmitters == 1 ? "" : "s",
-                                 short_count(static_cast<double>(request.options.samples)), request.cell,
-                                 names[grid.axis], grid.position + request.origin_shift[grid.axis]);
+  picture.title = fmt::format("Path gain: {}, {}, {}", title, spaced_frequency(request.options.frequency_hz),
+                              mechanisms_text(request.options));
+  picture.subtitle = fmt::format(
+      "{} transmitter{} of {} rays{}; cells of {:g} m at {} = {:g} m", transmitters,
+      transmitters == 1 ? "" : "s", short_count(static_cast<double>(request.options.samples)),
+      request.pieces.has_window
+          ? fmt::format(" (lanes {} to {} alone)", request.pieces.first_lane, request.pieces.end_lane)
+          : "",
+      request.cell, names[grid.axis], grid.position + request.origin_shift[grid.axis]);
   picture.x_label = fmt::format("{} (m)", names[first]);
   picture.y_label = fmt::format("{} (m)", names[second]);
   picture.value_label = "path gain (dB)";
@@ -63,7 +74,7 @@ Picture coverage_picture(const CoverageReport& report, const SceneModel& model,
   picture.rows = grid.resolution1;
   picture.gain = report.result->gain;
   picture.crossings = report.result->crossings;
-  picture.outlines = outlines(triangles_by_shape(model), grid.axis);
+  picture.outlines = std::move(outlines);
   for (Segment& segment : picture.outlines) {
     segment = {segment.x0 + shift_x, segment.y0 + shift_y, segment.x1 + shift_x, segment.y1 + shift_y};
   }

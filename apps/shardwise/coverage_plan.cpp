@@ -14,7 +14,9 @@ namespace shardwise::program {
 int dry_run(const CoverageText& text, const CoverageRequest& request, const DeviceSet& devices,
             const SceneModel& model) {
   const CoverageOptions& options = request.options;
-  const DispatchReport plan = plan_run(devices, model, request.tracer, options);
+  CoverageOptions planned = options;
+  planned.sums = request.pieces.wanted();
+  const DispatchReport plan = CoverageRunner(devices, model, request.tracer).plan(planned);
   const std::int64_t lanes = coverage_lanes(options);
   // Every lane traces its ray and one more for each reflection, unless it leaves the scene.
   const double most_segments = static_cast<double>(lanes) * (options.bounces + 1);

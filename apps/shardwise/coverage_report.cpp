@@ -54,11 +54,21 @@ Json optional_json(const std::optional<double>& value) {
   return value ? number_or_null(*value) : Json(nullptr);
 }
 
-Json transmitters_json(const CoverageRequest& request) {
+/// With a map of each transmitter also its digest and the cells it reaches.
+Json transmitters_json(const CoverageRequest& request, const CoverageResult& result) {
   Json list = Json::array();
+  const std::size_t cells = result.gain.size();
   for (const Transmitter& transmitter : request.options.transmitters) {
-    list.push_back(
-        {{"position", point_json(transmitter.position + request.origin_shift)}, {"gain", transmitter.gain}});
+    Json entry = {{"position", point_json(transmitter.position + request.origin_shift)},
+                  {"gain", transmitter.gain}};
+    if (!result.transmitter_gain.empty()) {
+      const auto first = static_cast<std::ptrdiff_t>(list.size() * cells);
+      const auto begin = result.transmitter_crossings.begin() + first;
+      entry["reached"] = std::count_if(begin, begin + static_cast<std::ptrdiff_t>(cells),
+                                       [](std::int64_t count) { return count > 0; });
+      entry["digest"] = blake3_hex(result.transmitter_gain.data() + first, cells * sizeof(double));
+    }
+    list.push_back(entry);
   }
   return list;
 }
@@ -113,39 +123,13 @@ void summarize(CoverageReport& report) {
   if (!result.standard_error.empty()) report.stderr_digest = digest_of(result.standard_error);
 }
 
-std::vector<std::string> result_warnings(const CoverageReport& report) {
-  std::vector<std::string> warnings;
-  const CoverageResult& result = *report.result;
-  if (static_cast<double>(report.under_16) > 0.05 * static_cast<double>(report.reached)) {
-    warnings.push_back(
-        fmt::format("{} of {} reached cells ({:.0f} %) have under 16 crossings; raise --samples (now {} per "
-                    "transmitter) or --cell",
-                    report.under_16, report.reached,
-                    100.0 * static_cast<double>(report.under_16) / static_cast<double>(report.reached),
-                    count_text(report.request->options.samples)));
-  }
-  std::int64_t open_reached = 0;
-  for (std::size_t i = 0; i < result.crossings.size(); ++i) {
-    if (result.crossings[i] > 0 && report.census.is_open[i]) ++open_reached;
-  }
-  if (report.census.open > 0 &&
-      static_cast<double>(open_reached) < 0.05 * static_cast<double>(report.census.open)) {
-    warnings.push_back(fmt::format("only {} of {} open cells are reached; check where the transmitters stand",
-                                   open_reached, report.census.open));
-  }
-  if (result.rejected > 0) {
-    warnings.push_back(fmt::format("{} lanes were inactive (degenerate input)", result.rejected));
-  }
-  return warnings;
-}
-
 Json coverage_json(const CoverageReport& report) {
   const CoverageRequest& request = *report.request;
   const CoverageResult& result = *report.result;
   const Verification& verify = report.verification;
   Json json;
   json["schema"] = 1;
-  json["command"] = "coverage";
+  json["command"] = report.command;
   json["version"] = build_facts().version + " " + build_facts().commit;
   json["scene"] = {{"triangles", report.scene.triangles},
                    {"shapes", report.scene.shapes},
@@ -156,7 +140,7 @@ Json coverage_json(const CoverageReport& report) {
                    {"antenna", "isotropic"},
                    {"walls", request.walls},
                    {"polarization", request.polarization}};
-  json["transmitters"] = transmitters_json(request);
+  json["transmitters"] = transmitters_json(request, result);
   json["frequency_hz"] = request.options.frequency_hz;
   json["devices"] = devices_json(result.dispatch);
   json["dispatch"] = dispatch_json(result.dispatch);
@@ -183,6 +167,18 @@ Json coverage_json(const CoverageReport& report) {
                     {"equal", verify.ran ? Json(verify.equal) : Json(nullptr)},
                     {"max_relative", verify.ran ? number_or_null(verify.max_relative) : Json(nullptr)}};
   json["warnings"] = report.warnings;
+  if (request.pieces.has_window) {
+    json["window"] = {{"begin", request.pieces.first_lane},
+                      {"end", request.pieces.end_lane},
+                      {"total", report.total_lanes}};
+  }
+  if (report.target) {
+    json["target_error"] = {{"asked_db", report.target->asked_db},
+                            {"reached_db", optional_json(report.target->reached_db)},
+                            {"met", report.target->met},
+                            {"passes", request.options.passes},
+                            {"samples", request.options.samples}};
+  }
   return json;
 }
 
@@ -195,18 +191,30 @@ std::string coverage_text(const CoverageReport& report) {
       request.options.transmitters.size() == 1 ? "" : "s", report.grid.resolution0, report.grid.resolution1,
       request.cell, 100 * report.covered_fraction, db_text(report.max_gain_db),
       db_text(report.median_gain_db));
+  if (request.pieces.has_window) {
+    text += fmt::format("lanes {} to {} of {} alone: the map is their share\n\n", request.pieces.first_lane,
+                        request.pieces.end_lane, report.total_lanes);
+  }
+  if (report.target) {
+    text += fmt::format(
+        "median error {}, asked for {:g} dB: {} passes, {} rays per transmitter\n\n",
+        report.target->reached_db ? fmt::format("{:.3g} dB", *report.target->reached_db) : "unknown",
+        report.target->asked_db, request.options.passes, count_text(request.options.samples));
+  }
   std::vector<std::vector<std::string>> rows{{"device", "lanes", "busy", "idle", "in", "out", "peak"}};
   for (const DeviceReport& device : result.dispatch.devices) {
     rows.push_back({device.name, count_text(device.lanes), short_time(device.busy_s),
                     short_time(device.idle_s), human_bytes(device.bytes_in), human_bytes(device.bytes_out),
                     human_bytes(device.peak_bytes)});
   }
-  text += table_text(rows);
-  text += fmt::format("\n{} lanes, {} segments in {}, {} segments/s ({}: {})\ndigest {}\n",
-                      short_count(static_cast<double>(result.lanes)),
-                      short_count(static_cast<double>(result.segments)), short_time(report.seconds),
-                      short_count(static_cast<double>(result.segments) / report.seconds),
-                      result.dispatch.mode, result.dispatch.reason, report.digest);
+  if (rows.size() > 1) text += table_text(rows) + "\n";
+  text += fmt::format(
+      "{} lanes, {} segments in {}, {} segments/s{}\ndigest {}\n",
+      short_count(static_cast<double>(result.lanes)), short_count(static_cast<double>(result.segments)),
+      short_time(report.seconds), short_count(static_cast<double>(result.segments) / report.seconds),
+      result.dispatch.mode.empty() ? ""
+                                   : fmt::format(" ({}: {})", result.dispatch.mode, result.dispatch.reason),
+      report.digest);
   if (report.verification.ran) {
     text += fmt::format("verified on one device: {}, largest relative difference {:.3g}\n",
                         report.verification.equal ? "equal bits" : "other bits",

@@ -21,7 +21,15 @@ struct SceneCounts {
   std::int64_t triangles = 0, shapes = 0, materials = 0, defects = 0;
 };
 
+/// How --target-error went.
+struct TargetError {
+  double asked_db = 0;
+  std::optional<double> reached_db;  ///< none: no cell has 16 crossings
+  bool met = false;
+};
+
 struct CoverageReport {
+  std::string command = "coverage";
   const CoverageRequest* request = nullptr;
   CoverageGrid grid;
   SceneCounts scene;
@@ -29,6 +37,9 @@ struct CoverageReport {
   double seconds = 0;
   CellCensus census;
   Verification verification;
+  std::vector<std::int64_t> open_reached;  ///< [transmitters] open cells with a crossing; empty: not known
+  std::optional<TargetError> target;
+  std::int64_t total_lanes = 0;  ///< of the whole run, where --lanes asked for a window
   std::vector<std::string> warnings;
 
   // From the result, by summarize():
@@ -43,9 +54,6 @@ std::string digest_of(const std::vector<double>& values);
 
 /// Fills what follows from the result.
 void summarize(CoverageReport& report);
-
-/// What a user should know of the result: cells with few crossings, a transmitter that reaches little.
-std::vector<std::string> result_warnings(const CoverageReport& report);
 
 Json coverage_json(const CoverageReport& report);
 std::string coverage_text(const CoverageReport& report);

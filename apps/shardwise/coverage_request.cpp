@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <numbers>
+#include <utility>
 
 #include "command.hpp"
 #include "output_file.hpp"
@@ -21,33 +22,87 @@ namespace {
 constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t most_cells = std::int64_t{1} << 28;
 
-/// Heights above roofs or ground are in the contract, not in this version.
-void refuse_relative(const std::string& option, const std::string& text) {
-  for (const char* word : {"roof", "ground"}) {
-    if (text.find(word) != std::string::npos) {
-      throw_usage(fmt::format("{}: heights above the {} ('{}') are not in this version; give z in metres",
-                              option, word, text));
-    }
-  }
-}
-
 void read_plane(const CoverageText& text, CoverageRequest& request) {
   if (!text.plane.empty() && !text.height.empty()) {
     throw_usage(
         fmt::format("--height '{}' and --plane '{}' both place the map; give one", text.height, text.plane));
   }
   if (text.plane.empty()) {
-    const std::string height = text.height.empty() ? "1.5" : text.height;
-    refuse_relative("--height", height);
-    request.position = parse_number(height, "--height");
+    request.height = parse_height("--height", text.height.empty() ? "1.5" : text.height);
     return;
   }
-  refuse_relative("--plane", text.plane);
   if (text.plane.size() < 3 || text.plane[1] != '=' || text.plane[0] < 'x' || text.plane[0] > 'z') {
     throw_usage(fmt::format("--plane is x=.., y=.. or z=.. in metres (found '{}')", text.plane));
   }
   request.axis = text.plane[0] - 'x';
-  request.position = parse_number(text.plane.substr(2), "--plane");
+  const Height position = parse_height("--plane", text.plane.substr(2));
+  if (position.above != Height::Above::zero) {
+    throw_usage(
+        fmt::format("--plane '{}': planes are absolute; give metres, or --height ground+1.5 for a map over "
+                    "the ground",
+                    text.plane));
+  }
+  request.position = position.metres;
+  request.height = position;
+}
+
+/// "0.5dB" or "0.5".
+double read_decibels(const std::string& option, const std::string& text) {
+  const std::string number = text.ends_with("dB") ? text.substr(0, text.size() - 2) : text;
+  const double value = parse_number(number, option);
+  if (!(value > 0)) throw_usage(fmt::format("{} must be above zero (found '{}')", option, text));
+  return value;
+}
+
+void read_lanes(const std::string& text, PieceRequest& pieces) {
+  const std::size_t colon = text.find(':');
+  if (colon == std::string::npos || text.find(':', colon + 1) != std::string::npos) {
+    throw_usage(fmt::format(
+        "--lanes is A:B, the lanes from A up to, and without, B (found '{}'); 'coverage --dry-run' "
+        "says how many there are",
+        text));
+  }
+  pieces.has_window = true;
+  if (colon > 0) pieces.first_lane = count_value("--lanes", text.substr(0, colon), 0, most);
+  if (colon + 1 < text.size()) pieces.end_lane = count_value("--lanes", text.substr(colon + 1), 1, most);
+  if (pieces.end_lane >= 0 && pieces.first_lane >= pieces.end_lane) {
+    throw_usage(fmt::format("--lanes is empty ('{}'); give A below B", text));
+  }
+}
+
+void read_pieces(const CoverageText& text, CoverageRequest& request) {
+  PieceRequest& pieces = request.pieces;
+  if (!text.lanes.empty()) read_lanes(text.lanes, pieces);
+  pieces.partial = text.partial;
+  pieces.resume = text.resume;
+  pieces.checkpoint = text.checkpoint.empty() ? text.resume : text.checkpoint;
+  pieces.checkpoint_every_s = positive_value("--checkpoint-every", text.checkpoint_every);
+  if (!text.target_error.empty()) {
+    pieces.target_error_db = read_decibels("--target-error", text.target_error);
+    if (!text.lanes.empty() || !text.partial.empty()) {
+      throw_usage(fmt::format(
+          "--target-error and {} exclude each other: how many lanes there are is known at the end "
+          "alone; leave one out",
+          text.lanes.empty() ? "--partial" : "--lanes"));
+    }
+    if (request.options.passes < 2) {
+      throw_usage("--target-error needs at least two passes (found --passes 1); raise --passes");
+    }
+  }
+  if (pieces.wanted() && request.options.accumulation != Accumulation::exact) {
+    const char* option = !text.lanes.empty()        ? "--lanes"
+                         : !text.partial.empty()    ? "--partial"
+                         : !text.checkpoint.empty() ? "--checkpoint"
+                         : !text.resume.empty()     ? "--resume"
+                                                    : "--target-error";
+    throw_usage(
+        fmt::format("{} needs --accumulation exact (found '{}'): other sums depend on how they were cut",
+                    option, text.accumulation));
+  }
+  if (pieces.has_window && !text.error_map.empty()) {
+    throw_usage(
+        "--error-map needs all lanes; leave it out of a run with --lanes, and give it to 'shardwise merge'");
+  }
 }
 
 Vec3d read_polarization(const std::string& text) {
@@ -61,6 +116,17 @@ Vec3d read_polarization(const std::string& text) {
 
 }  // namespace
 
+void add_map_outputs(CLI::App& app, CoverageFiles& files) {
+  const auto add = [&app](const char* name, std::string& target, const char* help) {
+    app.add_option(name, target, help)->type_name("FILE")->group("Output");
+  };
+  add("--png", files.png, "Picture of the map, with a world file beside it");
+  add("--map", files.map, "Linear path gain, NPY, float64 [rows, columns], row 0 at the smallest y");
+  add("--error-map", files.error_map, "Standard errors of the gains, NPY, float64");
+  add("--count-map", files.count_map, "Crossings per cell, NPY, int64");
+  add("--json", files.json, "Report as JSON ('-': to standard output, alone)");
+}
+
 void add_coverage_options(CLI::App& app, CoverageText& text) {
   const auto add = [&app](const std::string& name, std::string& target, const std::string& help,
                           const char* type, const char* group) {
@@ -69,7 +135,8 @@ void add_coverage_options(CLI::App& app, CoverageText& text) {
   add("scene", text.scene, kSceneHelp, "SCENE", "Scene");
   add_scene_options(app, text.scene_options);
 
-  app.add_option("--tx", text.transmitters, "A transmitter, metres; repeat for more")
+  app.add_option("--tx", text.transmitters,
+                 "A transmitter, metres; z may be roof+3 or ground+1.5; repeat for more")
       ->type_name("X,Y,Z")
       ->allow_extra_args(false)
       ->group("Radio");
@@ -82,22 +149,30 @@ void add_coverage_options(CLI::App& app, CoverageText& text) {
   add("--walls", text.walls, "half-space, or slab: of the material's thickness (half-space)", "W", "Radio");
   add("--seed", text.seed, "Seed of the rays' turns (1)", "N", "Radio");
   add("--accumulation", text.accumulation, "fast, ordered or exact (exact)", "A", "Radio");
+  add("--target-error", text.target_error,
+      "Add passes until the median error of cells with 16 crossings is below: 0.5dB", "E", "Radio");
 
   add("--cell", text.cell, "Edge of a cell, metres (5)", "M", "Map");
-  add("--height", text.height, "z of the map, metres (1.5)", "Z", "Map");
+  add("--height", text.height, "z of the map, metres, or ground+1.5 where the ground is flat (1.5)", "Z",
+      "Map");
   add("--plane", text.plane, "The map's plane instead: x=.., y=.. or z=..", "P", "Map");
   add("--area", text.area, "x0,y0,x1,y1 in metres (the scene's bounds); in the plane's axes", "A", "Map");
 
-  add("--png", text.png, "Picture of the map, with a world file beside it", "FILE", "Output");
-  add("--map", text.map, "Linear path gain, NPY, float64 [rows, columns], row 0 at the smallest y", "FILE",
-      "Output");
-  add("--error-map", text.error_map, "Standard errors of the gains, NPY, float64", "FILE", "Output");
-  add("--count-map", text.count_map, "Crossings per cell, NPY, int64", "FILE", "Output");
-  add("--json", text.json, "Report as JSON ('-': to standard output, alone)", "FILE", "Output");
+  add_map_outputs(app, text);
   add("--trace", text.trace, "Copies and launches as a Chrome trace", "FILE", "Output");
+  app.add_flag("--per-tx", text.per_tx, "A map of each transmitter: arrays are [transmitters, rows, columns]")
+      ->group("Output");
   app.add_flag("--verify", text.verify, "Repeat on one device and compare; exit 1 where they differ")
       ->group("Output");
   app.add_flag("--dry-run", text.dry_run, "Plan and estimate; run nothing")->group("Output");
+
+  add("--lanes", text.lanes, "Only the lanes from A up to, and without, B", "A:B", "Pieces");
+  add("--partial", text.partial, "Exact sums of the lanes done, for 'shardwise merge'", "FILE", "Pieces");
+  add("--checkpoint", text.checkpoint, "Keep what is done in this file while running", "FILE", "Pieces");
+  add("--checkpoint-every", text.checkpoint_every, "Seconds between two writes of it (60)", "S", "Pieces");
+  add("--resume", text.resume,
+      "Go on from a checkpoint or partial; it is the checkpoint, too, unless that is given", "FILE",
+      "Pieces");
 
   add_device_options(app, text.devices);
   add_split_options(app, text.devices);
@@ -105,8 +180,7 @@ void add_coverage_options(CLI::App& app, CoverageText& text) {
                "Hits by the same code on every device: host and CUDA give the same bits")
       ->group("Devices");
   add("--tracer", text.tracer, "auto, bvh or embree: what answers on host devices (auto)", "NAME", "Devices");
-  add_refused(app, {"--diffraction", "--coherent", "--target-error", "--per-tx", "--lanes", "--partial",
-                    "--checkpoint", "--resume"});
+  add_refused(app, {"--diffraction", "--coherent"});
 }
 
 CoverageRequest check_request(const CoverageText& text) {
@@ -115,8 +189,9 @@ CoverageRequest check_request(const CoverageText& text) {
   if (text.scene.empty()) throw_usage("coverage needs a scene file; see 'shardwise coverage --help'");
   if (text.transmitters.empty()) throw_usage("coverage needs a transmitter; give --tx x,y,z");
   for (const std::string& transmitter : text.transmitters) {
-    refuse_relative("--tx", transmitter);
-    options.transmitters.push_back({point_value("--tx", transmitter), 1});
+    const Site site = parse_site("--tx", transmitter);
+    request.sites.push_back(site);
+    options.transmitters.push_back({{site.x, site.y, site.z.metres}, 1});
   }
   options.frequency_hz = parse_frequency(text.frequency, "--frequency");
   request.frequency = frequency_text(options.frequency_hz);
@@ -138,6 +213,11 @@ CoverageRequest check_request(const CoverageText& text) {
                                                   : TracerChoice::automatic;
   request.cell = positive_value("--cell", text.cell);
   read_plane(text, request);
+  options.per_transmitter = text.per_tx;
+  read_pieces(text, request);
+  if (!text.error_map.empty() && options.passes < 2) {
+    throw_usage("--error-map needs at least two passes (found --passes 1); raise --passes");
+  }
   if (!text.area.empty()) {
     const auto area = parse_tuple(text.area, "--area", {"x0", "y0", "x1", "y1"});
     request.area = Area{area[0], area[1], area[2], area[3]};
@@ -148,21 +228,7 @@ CoverageRequest check_request(const CoverageText& text) {
   return request;
 }
 
-void to_scene_frame(CoverageRequest& request, Vec3d origin_shift) {
-  request.origin_shift = origin_shift;
-  for (Transmitter& transmitter : request.options.transmitters) {
-    transmitter.position = transmitter.position - origin_shift;
-  }
-  request.position -= origin_shift[request.axis];
-  if (!request.area) return;
-  const int first = request.axis == 0 ? 1 : 0, second = request.axis == 2 ? 1 : 2;
-  request.area->min0 -= origin_shift[first];
-  request.area->max0 -= origin_shift[first];
-  request.area->min1 -= origin_shift[second];
-  request.area->max1 -= origin_shift[second];
-}
-
-void check_outputs(const CoverageText& text, const CoverageRequest& request) {
+void check_outputs(const CoverageFiles& files, int axis, const std::string& checkpoint) {
   std::map<std::string, std::string> taken;
   const auto check = [&taken](const std::string& path, const std::string& option) {
     if (path.empty()) return;
@@ -170,25 +236,59 @@ void check_outputs(const CoverageText& text, const CoverageRequest& request) {
     const auto [place, fresh] = taken.emplace(path, option);
     if (!fresh) throw_usage(fmt::format("{} and {} name the same file ('{}')", place->second, option, path));
   };
-  if (!text.png.empty() && !pictures_built()) {
+  if (!files.png.empty() && !pictures_built()) {
     throw_usage(
         "--png: this build has no pictures; install libcairo2-dev and pkg-config and configure again");
   }
-  if (!text.error_map.empty() && request.options.passes < 2) {
-    throw_usage("--error-map needs at least two passes (found --passes 1); raise --passes");
-  }
-  for (const auto& [path, option] : {std::pair{text.png, "--png"},
-                                     {text.map, "--map"},
-                                     {text.error_map, "--error-map"},
-                                     {text.count_map, "--count-map"},
-                                     {text.json, "--json"},
-                                     {text.trace, "--trace"}}) {
+  for (const auto& [path, option] : {std::pair{files.png, "--png"},
+                                     {files.map, "--map"},
+                                     {files.error_map, "--error-map"},
+                                     {files.count_map, "--count-map"},
+                                     {files.json, "--json"},
+                                     {files.trace, "--trace"},
+                                     {files.partial, "--partial"},
+                                     {checkpoint == files.partial ? "" : checkpoint, "--checkpoint"}}) {
     if (path == "-" && std::string(option) != "--json") {
       throw_usage(fmt::format("{} cannot go to standard output ('-'); give a file name", option));
     }
     check(path, option);
   }
-  if (!text.png.empty() && request.axis == 2) check(world_file_name(text.png), "the world file of --png");
+  if (!files.png.empty() && axis == 2) check(world_file_name(files.png), "the world file of --png");
+}
+
+void place_request(CoverageRequest& request, const Surfaces& surfaces, const Vec3d& origin_shift) {
+  CoverageOptions& options = request.options;
+  request.origin_shift = origin_shift;
+  for (std::size_t i = 0; i < request.sites.size(); ++i)
+    options.transmitters[i].position = place_site("--tx", request.sites[i], surfaces, origin_shift);
+  request.position -= origin_shift[request.axis];
+  if (request.area) {
+    const int first = request.axis == 0 ? 1 : 0, second = request.axis == 2 ? 1 : 2;
+    request.area->min0 -= origin_shift[first];
+    request.area->max0 -= origin_shift[first];
+    request.area->min1 -= origin_shift[second];
+    request.area->max1 -= origin_shift[second];
+  }
+  const Bounds& bounds = surfaces.bounds();
+  options.grid = make_grid(request, bounds);
+  if (request.axis == 2) {
+    const CoverageGrid& grid = options.grid;
+    request.position = place_map("--height", request.height, {grid.min0, grid.min1, grid.max0, grid.max1},
+                                 surfaces, origin_shift);
+    options.grid.position = request.position;
+  }
+  if (options.samples == 0) options.samples = automatic_samples(request, options.grid);
+  PieceRequest& pieces = request.pieces;
+  if (!pieces.has_window) return;
+  const std::int64_t lanes = coverage_lanes(options);
+  if (pieces.end_lane < 0) pieces.end_lane = lanes;
+  if (pieces.end_lane > lanes || pieces.first_lane >= pieces.end_lane) {
+    throw_usage(fmt::format(
+        "--lanes {}:{} is not inside the run, which has {} lanes; 'coverage --dry-run' says how many",
+        pieces.first_lane, pieces.end_lane, lanes));
+  }
+  options.lane_offset = pieces.first_lane;
+  options.lane_count = pieces.end_lane - pieces.first_lane;
 }
 
 CoverageGrid make_grid(const CoverageRequest& request, const Bounds& bounds) {

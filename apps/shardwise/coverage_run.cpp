@@ -2,42 +2,63 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <functional>
+#include <set>
 
 #include "log.hpp"
 #include "progress.hpp"
 #include "radio/coverage_plan.hpp"
+#include "shardwise/runtime/error.hpp"
 #include "shardwise/runtime/sim.hpp"
 #include "signals.hpp"
 
 namespace shardwise::program {
+namespace {
 
-CoverageRun run_coverage(const DeviceSet& devices, const SceneModel& model, TracerChoice tracer,
-                         const CoverageOptions& options, const std::string& step, bool record) {
-  using Clock = std::chrono::steady_clock;
-  const auto since = [](Clock::time_point start) {
-    return std::chrono::duration<double>(Clock::now() - start).count();
-  };
-  const auto before_build = Clock::now();
-  Scene scene(devices, model, SceneOptions{tracer});
-  scene.build();
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::int64_t count_open(const std::int64_t* crossings, const std::vector<std::uint8_t>& is_open) {
+  std::int64_t count = 0;
+  for (std::size_t i = 0; i < is_open.size(); ++i) count += crossings[i] > 0 && is_open[i];
+  return count;
+}
+
+}  // namespace
+
+CoverageRunner::CoverageRunner(const DeviceSet& devices, const SceneModel& model, TracerChoice tracer)
+    : scene_(devices, model, SceneOptions{tracer}) {
+  const auto start = Clock::now();
+  scene_.build();
   throw_if_stopped();
-  CoverageRun run;
-  run.tracer = scene.tracer_name(0);
-  log_debug(fmt::format("scene built on {} ({}) in {}", devices.spec(), run.tracer,
-                        short_time(since(before_build))));
+  log_debug(fmt::format("scene built on {} ({}) in {}", devices.spec(), this->tracer(),
+                        short_time(seconds_since(start))));
+}
 
+std::string CoverageRunner::tracer() const {
+  std::set<std::string> names;
+  for (int i = 0; i < devices().size(); ++i) names.insert(scene_.tracer_name(i));
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : "+") + name;
+  return text;
+}
+
+CoverageRun CoverageRunner::run(const CoverageOptions& options, const ProgressFunction& progress) {
   CoverageOptions call = options;
   call.cancel = &stop_requested();
-  Progress progress(step, "lanes");
-  call.progress = [&progress](std::int64_t done, std::int64_t total) { progress.update(done, total); };
-  if (record) devices.timeline().start();
+  call.progress = progress;
+  if (!call.progress) call.progress = [](std::int64_t, std::int64_t) {};
+  CoverageRun run;
   const auto start = Clock::now();
-  run.result = coverage(scene, call).get();
-  run.seconds = since(start);
-  if (record) devices.timeline().stop();
-  if (const SimWorld* world = devices.sim_world())
+  run.result = coverage(scene_, call).get();
+  run.seconds = seconds_since(start);
+  if (const SimWorld* world = devices().sim_world())
     if (const std::vector<RaceReport> races = world->races(); !races.empty())
       throw Error(ErrorClass::internal,
                   fmt::format("{} ({} in all); this is a bug in shardwise: nothing was written",
@@ -45,15 +66,17 @@ CoverageRun run_coverage(const DeviceSet& devices, const SceneModel& model, Trac
   return run;
 }
 
-DispatchReport plan_run(const DeviceSet& devices, const SceneModel& model, TracerChoice tracer,
-                        const CoverageOptions& options) {
-  Scene scene(devices, model, SceneOptions{tracer});
-  scene.build();
+CoverageRun CoverageRunner::run(const CoverageOptions& options, const std::string& step) {
+  Progress progress(step, "lanes");
+  return run(options, [&progress](std::int64_t done, std::int64_t total) { progress.update(done, total); });
+}
+
+DispatchReport CoverageRunner::plan(const CoverageOptions& options) {
   // What is planned is what runs: a call that can be cancelled is cut into more launches.
   CoverageOptions call = options;
   call.cancel = &stop_requested();
   call.progress = [](std::int64_t, std::int64_t) {};
-  const CoveragePlan plan = plan_coverage(scene, request_of(call));
+  const CoveragePlan plan = plan_coverage(scene_, request_of(call));
   DispatchReport report = plan.lanes.report;
   for (const LaneShard& shard : plan.lanes.shards) {
     DeviceReport& device = report.devices.at(static_cast<std::size_t>(shard.device));
@@ -61,6 +84,40 @@ DispatchReport plan_run(const DeviceSet& devices, const SceneModel& model, Trace
     device.peak_bytes = shard.plan.estimated_peak_bytes();
   }
   return report;
+}
+
+std::vector<std::int64_t> open_cells_reached(const CoverageResult& result, std::size_t transmitters,
+                                             const std::vector<std::uint8_t>& is_open) {
+  if (transmitters == 1) return {count_open(result.crossings.data(), is_open)};
+  std::vector<std::int64_t> reached;
+  if (result.transmitter_crossings.empty()) return reached;
+  for (std::size_t t = 0; t < transmitters; ++t)
+    reached.push_back(count_open(result.transmitter_crossings.data() + t * is_open.size(), is_open));
+  return reached;
+}
+
+std::vector<std::int64_t> open_cells_reached(CoverageRunner& runner, const CoverageOptions& options,
+                                             const CoverageResult& result, const CellCensus& census,
+                                             double enough) {
+  const std::size_t transmitters = options.transmitters.size();
+  std::vector<std::int64_t> reached = open_cells_reached(result, transmitters, census.is_open);
+  if (!reached.empty()) return reached;
+  CoverageOptions own = options;
+  for (std::size_t t = 0; t < transmitters; ++t) {
+    reached.push_back(census.open_seen[t]);
+    if (static_cast<double>(reached.back()) >= enough) continue;
+    std::vector<std::int64_t> crossings(census.is_open.size());
+    reached.back() = 0;
+    for (int pass = 0; pass < options.passes && static_cast<double>(reached.back()) < enough; ++pass) {
+      own.lane_count = result.rays_per_pass;
+      own.lane_offset =
+          (pass * static_cast<std::int64_t>(transmitters) + static_cast<std::int64_t>(t)) * own.lane_count;
+      const CoverageRun run = runner.run(own, fmt::format("reach of transmitter {}", t));
+      std::ranges::transform(crossings, run.result.crossings, crossings.begin(), std::plus<>());
+      reached.back() = count_open(crossings.data(), census.is_open);
+    }
+  }
+  return reached;
 }
 
 }  // namespace shardwise::program

@@ -1,8 +1,11 @@
 #pragma once
 // The one place where the program calls the coverage library.
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
+#include "cell_census.hpp"
 #include "shardwise/radio/coverage.hpp"
 
 namespace shardwise::program {
@@ -10,17 +13,40 @@ namespace shardwise::program {
 struct CoverageRun {
   CoverageResult result;
   double seconds = 0;  ///< of the call, without reading and building the scene
-  std::string tracer;  ///< of the master
 };
 
-/// Puts the scene on the devices, builds it and runs the call, with progress named `step`. With `record`, the
-/// devices' timeline holds the call's copies and launches afterwards.
-CoverageRun run_coverage(const DeviceSet& devices, const SceneModel& model, TracerChoice tracer,
-                         const CoverageOptions& options, const std::string& step, bool record);
+/// A scene on the devices, ready for calls. Every call can be stopped by a signal, and on sim devices a race
+/// is an error.
+class CoverageRunner {
+ public:
+  CoverageRunner(const DeviceSet& devices, const SceneModel& model, TracerChoice tracer);
 
-/// Puts the scene on the devices, builds it and plans the call without running it: `devices[]` has the lanes
-/// of each and the peak that is estimated for them.
-DispatchReport plan_run(const DeviceSet& devices, const SceneModel& model, TracerChoice tracer,
-                        const CoverageOptions& options);
+  const DeviceSet& devices() const { return scene_.devices(); }
+  const SceneModel& model() const { return scene_.model(); }
+  /// What answers on the devices: "embree", or each different one, joined with '+'.
+  std::string tracer() const;
+
+  /// Runs the call. `progress` hears of it; without one nobody does.
+  CoverageRun run(const CoverageOptions& options, const ProgressFunction& progress = {});
+  /// Runs the call with a progress bar named `step`.
+  CoverageRun run(const CoverageOptions& options, const std::string& step);
+  /// Plans the call without running it: `devices[]` has the lanes of each and the peak that is estimated for
+  /// them.
+  DispatchReport plan(const CoverageOptions& options);
+
+ private:
+  Scene scene_;
+};
+
+/// How many open cells each transmitter reaches: exactly, or at least `enough` of them. A transmitter that
+/// shares its map and sees fewer than `enough` from where it stands is run again by itself, one pass after
+/// another until it has reached that many.
+std::vector<std::int64_t> open_cells_reached(CoverageRunner& runner, const CoverageOptions& options,
+                                             const CoverageResult& result, const CellCensus& census,
+                                             double enough);
+
+/// The same without running anything; empty where transmitters share the map.
+std::vector<std::int64_t> open_cells_reached(const CoverageResult& result, std::size_t transmitters,
+                                             const std::vector<std::uint8_t>& is_open);
 
 }  // namespace shardwise::program

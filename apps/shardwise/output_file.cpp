@@ -114,8 +114,8 @@ void OutputSet::stage(const std::string& path, std::string_view bytes) {
   if (reason != 0) throw_io(path, reason);
 }
 
-void OutputSet::commit() {
-  throw_if_stopped();
+void OutputSet::commit(WhenStopped when_stopped) {
+  if (when_stopped == WhenStopped::refuse) throw_if_stopped();
   while (!staged_.empty()) {
     const Staged staged = staged_.front();
     if (rename(staged.temporary.c_str(), staged.path.c_str()) != 0) throw_io(staged.path, errno);

@@ -15,6 +15,9 @@ namespace shardwise::program {
 /// is accepted.
 void check_output(const std::string& path, const std::string& option);
 
+/// What commit() does after a signal has asked the program to stop.
+enum class WhenStopped { refuse, commit };
+
 class OutputSet {
  public:
   OutputSet() = default;
@@ -30,8 +33,9 @@ class OutputSet {
   /// must exist at commit().
   std::string stage_name(const std::string& path);
 
-  /// Moves every staged file to its name, in the order they were staged. Throws Error{io}.
-  void commit();
+  /// Moves every staged file to its name, in the order they were staged. Throws Error{io}, and
+  /// Error{interrupted} after a signal, unless what is written is for going on later.
+  void commit(WhenStopped when_stopped = WhenStopped::refuse);
 
  private:
   struct Staged {

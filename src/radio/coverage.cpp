@@ -6,6 +6,7 @@
 #include <deque>
 #include <memory>
 #include <tuple>
+#include <type_traits>
 
 #include "radio/coverage_plan.hpp"
 #include "runtime/for_each.hpp"
@@ -51,7 +52,7 @@ struct DeviceState {
   int device = 0;
   Window window;
   ChunkPlan chunks;
-  std::int64_t first_pass = 0, pass_count = 0;
+  std::int64_t first_grid = 0, grid_count = 0;
   Memory cells, fields;
   Buffer<CoverageCounters> counters;
   Tables tables;
@@ -69,7 +70,7 @@ struct CoverageCall {
   Scene& scene;
   CoveragePlan plan;
   std::deque<DeviceState> states;  ///< the master first, also without lanes
-  Memory staging, staging_fields;  ///< on the master: one pass of another device
+  Memory staging, staging_fields;  ///< on the master: one grid of another device
   Buffer<double> gain, standard_error, field;
   Buffer<std::int64_t> crossings;
   CoverageResult result;
@@ -100,14 +101,18 @@ struct CoverageCall {
   void add_lanes(Graph& graph, DeviceState& state);
   void add_merge(Graph& graph, DeviceState& state);
   void add_finish(Graph& graph);
+  void add_sums(Graph& graph);
+  FinishTarget target_of_map(std::size_t map) const;
+  template <class Finish, class Merge>
+  Operation finish_operation() const;
   LaunchRows upload_rows(Graph& graph, const DeviceState& state, const RowSet& rows, Window chunk);
   Stream& caller_stream(int device) const {
     return *scene.executor().default_context().streams[static_cast<std::size_t>(device)];
   }
-  std::uint64_t pass_cell_bytes() const {
+  std::uint64_t grid_cell_bytes() const {
     return static_cast<std::uint64_t>(plan.cell_count()) * plan.cell_bytes();
   }
-  std::uint64_t pass_field_bytes() const {
+  std::uint64_t grid_field_bytes() const {
     return static_cast<std::uint64_t>(plan.cell_count()) * plan.field_bytes();
   }
   bool is_exact() const { return plan.request.accumulation == Accumulation::exact; }
@@ -135,11 +140,11 @@ void CoverageCall::allocate() {
     Device& device = devices[state.device];
     device.memory(MemoryUse::work).reset_peak();
     Stream& stream = caller_stream(state.device);
-    std::tie(state.first_pass, state.pass_count) = plan.passes_of(state.window);
-    if (state.device == 0) state.first_pass = 0, state.pass_count = r.passes;
-    const auto passes = static_cast<std::uint64_t>(state.pass_count);
-    state.cells = Memory(stream, passes * pass_cell_bytes(), "map");
-    state.fields = Memory(stream, passes * pass_field_bytes(), "field map");
+    std::tie(state.first_grid, state.grid_count) =
+        state.device == 0 ? plan.master_grids() : plan.grids_of(state.window);
+    const auto grids = static_cast<std::uint64_t>(state.grid_count);
+    state.cells = Memory(stream, grids * grid_cell_bytes(), "map");
+    state.fields = Memory(stream, grids * grid_field_bytes(), "field map");
     state.counters = Buffer<CoverageCounters>(stream, 1, "counters");
     if (state.window.empty()) continue;
     allocate_tables(stream, state.tables);
@@ -157,12 +162,14 @@ void CoverageCall::allocate() {
   Stream& master = caller_stream(0);
   const auto cells = static_cast<std::uint64_t>(plan.cell_count());
   if (states.size() > 1) {
-    staging = Memory(master, pass_cell_bytes(), "incoming map");
-    staging_fields = Memory(master, pass_field_bytes(), "incoming field map");
+    staging = Memory(master, grid_cell_bytes(), "incoming map");
+    staging_fields = Memory(master, grid_field_bytes(), "incoming field map");
   }
-  gain = Buffer<double>(master, cells, "gain");
-  crossings = Buffer<std::int64_t>(master, cells, "crossings");
-  if (plan.with_standard_error) standard_error = Buffer<double>(master, cells, "standard error");
+  if (r.sums) return;
+  const std::uint64_t maps = r.per_transmitter ? 1 + r.transmitters.size() : 1;
+  gain = Buffer<double>(master, maps * cells, "gain");
+  crossings = Buffer<std::int64_t>(master, maps * cells, "crossings");
+  if (plan.with_standard_error) standard_error = Buffer<double>(master, maps * cells, "standard error");
   if (r.field) field = Buffer<double>(master, cells * 6, "field");
 }
 
@@ -251,7 +258,7 @@ CoverageLaunch CoverageCall::launch_of(const DeviceState& state) const {
   launch.accumulation = r.accumulation;
   launch.fields = r.field;
   launch.window = {static_cast<std::uint64_t>(plan.cell_count()),
-                   static_cast<std::uint32_t>(state.first_pass)};
+                   static_cast<std::uint32_t>(state.first_grid)};
   launch.cells = state.cells.data();
   launch.field_cells = state.fields.data();
   launch.scale = plan.scale;
@@ -275,6 +282,7 @@ CoverageLaunch CoverageCall::launch_of(const DeviceState& state) const {
   params.launch.from_rows = r.rows.has_value();
   params.launch.rays_per_pass = static_cast<std::uint64_t>(r.rays_per_pass);
   params.launch.transmitter_count = std::max<std::uint64_t>(1, r.transmitters.size());
+  params.launch.grid_per_transmitter = r.per_transmitter;
   params.launch.transmitters = tables.memory.data(tables.transmitters);
   params.launch.rotations = tables.memory.data(tables.rotations);
   params.launch.polarization = r.polarization;
@@ -361,7 +369,7 @@ void CoverageCall::add_lanes(Graph& graph, DeviceState& state) {
       if (r.field) normalise.accesses.add(touch(state.fields, AccessMode::write));
       const NormalizeCells step{static_cast<ExactCell*>(state.cells.data()),
                                 static_cast<ExactSum*>(state.fields.data())};
-      normalise.body = [step, slots = state.pass_count * plan.cell_count()](LaunchContext& context) {
+      normalise.body = [step, slots = state.grid_count * plan.cell_count()](LaunchContext& context) {
         for_each(context, slots, step);
       };
       graph.add(state.device, StreamRole::compute, std::move(normalise));
@@ -372,37 +380,37 @@ void CoverageCall::add_lanes(Graph& graph, DeviceState& state) {
 void CoverageCall::add_merge(Graph& graph, DeviceState& state) {
   DeviceState& master = states.front();
   const auto cells = plan.cell_count();
-  for (std::int64_t k = 0; k < state.pass_count; ++k) {
+  for (std::int64_t k = 0; k < state.grid_count; ++k) {
     const auto local = static_cast<std::uint64_t>(k),
-               global = static_cast<std::uint64_t>(state.first_pass + k);
+               global = static_cast<std::uint64_t>(state.first_grid + k - master.first_grid);
     const auto from = [&](const Memory& memory, std::uint64_t bytes) {
       return static_cast<const char*>(memory.data()) + local * bytes;
     };
     graph.add(
         state.device, StreamRole::copy_out,
-        copy_operation("send map", staging.data(), from(state.cells, pass_cell_bytes()), pass_cell_bytes(),
+        copy_operation("send map", staging.data(), from(state.cells, grid_cell_bytes()), grid_cell_bytes(),
                        {touch(staging, AccessMode::write),
-                        state.cells.access(AccessMode::read, local * pass_cell_bytes(), pass_cell_bytes())}));
+                        state.cells.access(AccessMode::read, local * grid_cell_bytes(), grid_cell_bytes())}));
     if (plan.request.field)
       graph.add(state.device, StreamRole::copy_out,
                 copy_operation(
-                    "send field map", staging_fields.data(), from(state.fields, pass_field_bytes()),
-                    pass_field_bytes(),
+                    "send field map", staging_fields.data(), from(state.fields, grid_field_bytes()),
+                    grid_field_bytes(),
                     {touch(staging_fields, AccessMode::write),
-                     state.fields.access(AccessMode::read, local * pass_field_bytes(), pass_field_bytes())}));
+                     state.fields.access(AccessMode::read, local * grid_field_bytes(), grid_field_bytes())}));
     Operation merge_maps;
     merge_maps.name = "merge map of " + scene.devices()[state.device].name();
     merge_maps.accesses = {
         touch(staging, AccessMode::read),
-        master.cells.access(AccessMode::write, global * pass_cell_bytes(), pass_cell_bytes())};
+        master.cells.access(AccessMode::write, global * grid_cell_bytes(), grid_cell_bytes())};
     if (plan.request.field) {
       merge_maps.accesses.add(touch(staging_fields, AccessMode::read));
       merge_maps.accesses.add(
-          master.fields.access(AccessMode::write, global * pass_field_bytes(), pass_field_bytes()));
+          master.fields.access(AccessMode::write, global * grid_field_bytes(), grid_field_bytes()));
     }
-    void* target = static_cast<char*>(master.cells.data()) + global * pass_cell_bytes();
+    void* target = static_cast<char*>(master.cells.data()) + global * grid_cell_bytes();
     void* target_fields =
-        plan.request.field ? static_cast<char*>(master.fields.data()) + global * pass_field_bytes() : nullptr;
+        plan.request.field ? static_cast<char*>(master.fields.data()) + global * grid_field_bytes() : nullptr;
     const void* partial = staging.data();
     const void* partial_fields = staging_fields.data();
     merge_maps.body = [exact = is_exact(), cells, target, target_fields, partial,
@@ -421,59 +429,114 @@ void CoverageCall::add_merge(Graph& graph, DeviceState& state) {
   }
 }
 
+/// Where a finished map goes: map 0 is the sum over transmitters, map 1 + t that of transmitter t.
+FinishTarget CoverageCall::target_of_map(std::size_t map) const {
+  FinishTarget target = plan.constants;
+  const auto cells = static_cast<std::size_t>(plan.cell_count());
+  // The stride from one pass to the next: the grids of all its transmitters.
+  target.cell_count = plan.cell_count() * plan.grids_per_pass();
+  target.passes = static_cast<int>(states.front().grid_count / plan.grids_per_pass());
+  target.gain = gain.data() + map * cells;
+  target.crossings = crossings.data() + map * cells;
+  target.standard_error = standard_error.size() > 0 ? standard_error.data() + map * cells : nullptr;
+  target.field = map == 0 ? field.data() : nullptr;
+  return target;
+}
+
+template <class Finish, class Merge>
+Operation CoverageCall::finish_operation() const {
+  using Cell = std::remove_const_t<std::remove_pointer_t<decltype(Finish::cells)>>;
+  using Field = std::remove_const_t<std::remove_pointer_t<decltype(Finish::fields)>>;
+  const DeviceState& master = states.front();
+  const std::size_t groups = plan.request.per_transmitter ? plan.request.transmitters.size() : 0;
+  std::vector<FinishTarget> targets;
+  for (std::size_t map = 0; map <= groups; ++map) targets.push_back(target_of_map(map));
+  Operation finish;
+  finish.name = "finish map";
+  finish.body = [targets, groups, cell_count = plan.cell_count(),
+                 cells = static_cast<Cell*>(master.cells.data()),
+                 fields = static_cast<Field*>(master.fields.data())](LaunchContext& context) {
+    for (std::size_t t = 0; t < groups; ++t)
+      for_each(context, cell_count,
+               Finish{targets[1 + t], cells + static_cast<std::int64_t>(t) * cell_count, nullptr});
+    // Every map is written: the first transmitter's grids become those of the sum.
+    for (int pass = 0; pass < targets[0].passes; ++pass)
+      for (std::size_t t = 1; t < groups; ++t) {
+        const std::int64_t to = pass * targets[0].cell_count,
+                           from = to + static_cast<std::int64_t>(t) * cell_count;
+        for_each(context, cell_count,
+                 Merge{cells + to, cells + from, fields ? fields + 6 * to : nullptr,
+                       fields ? fields + 6 * from : nullptr});
+      }
+    for_each(context, cell_count, Finish{targets[0], cells, fields});
+  };
+  return finish;
+}
+
 void CoverageCall::add_finish(Graph& graph) {
+  const CoverageRequest& r = plan.request;
   DeviceState& master = states.front();
-  Operation finish_map;
-  finish_map.name = "finish map";
-  finish_map.accesses = {touch(master.cells, AccessMode::read), gain.writes(), crossings.writes()};
+  Operation finish_map =
+      is_exact() ? finish_operation<FinishExact, MergeExact>() : finish_operation<FinishFast, MergeFast>();
+  const AccessMode mode = r.per_transmitter ? AccessMode::write : AccessMode::read;
+  finish_map.accesses = {touch(master.cells, mode), gain.writes(), crossings.writes()};
   if (standard_error.size() > 0) finish_map.accesses.add(standard_error.writes());
   if (field.size() > 0) {
-    finish_map.accesses.add(touch(master.fields, AccessMode::read));
+    finish_map.accesses.add(touch(master.fields, mode));
     finish_map.accesses.add(field.writes());
   }
-  FinishTarget target = plan.constants;
-  target.gain = gain.data();
-  target.crossings = crossings.data();
-  target.standard_error = standard_error.data();
-  target.field = field.data();
-  finish_map.body = [exact = is_exact(), target, maps = master.cells.data(),
-                     fields = master.fields.data()](LaunchContext& context) {
-    if (exact)
-      for_each(
-          context, target.cell_count,
-          FinishExact{target, static_cast<const ExactCell*>(maps), static_cast<const ExactSum*>(fields)});
-    else
-      for_each(context, target.cell_count,
-               FinishFast{target, static_cast<const FastCell*>(maps), static_cast<const double*>(fields)});
-  };
   graph.add(0, StreamRole::compute, std::move(finish_map));
 
   const auto cells = static_cast<std::size_t>(plan.cell_count());
-  const auto download = [&](const char* name, void* target_host, const Memory& source) {
-    if (source.bytes() == 0) return;
-    graph.add(
-        0, StreamRole::copy_out,
-        copy_operation(name, target_host, source.data(), source.bytes(), {touch(source, AccessMode::read)}));
+  const std::size_t per_transmitter = r.per_transmitter ? r.transmitters.size() * cells : 0;
+  // The first map of `source` to `sum`, the others to `each`.
+  const auto download = [&](const char* name, auto& sum, auto& each, const auto& source, std::size_t items) {
+    if (source.size() == 0) return;
+    sum.resize(items);
+    each.resize(per_transmitter);
+    std::vector<CopyPiece> pieces{{sum.data(), source.data(), items * sizeof(sum[0])}};
+    if (!each.empty()) pieces.push_back({each.data(), source.data() + items, each.size() * sizeof(each[0])});
+    graph.add(0, StreamRole::copy_out, copy_operation(name, std::move(pieces), {source.reads()}));
   };
-  result.gain.resize(cells);
-  result.crossings.resize(cells);
-  if (plan.with_standard_error) result.standard_error.resize(cells);
-  if (plan.request.field) result.field.resize(cells * 3);
-  download("gain to host", result.gain.data(), gain.memory());
-  download("crossings to host", result.crossings.data(), crossings.memory());
-  download("standard error to host", result.standard_error.data(), standard_error.memory());
-  download("field to host", result.field.data(), field.memory());
-  for (DeviceState& state : states)
-    graph.add(state.device, StreamRole::copy_out,
-              copy_operation("counters to host", &state.counted, state.counters.data(), sizeof state.counted,
-                             {state.counters.reads()}));
+  download("gain to host", result.gain, result.transmitter_gain, gain, cells);
+  download("crossings to host", result.crossings, result.transmitter_crossings, crossings, cells);
+  download("standard error to host", result.standard_error, result.transmitter_standard_error, standard_error,
+           cells);
+  if (field.size() > 0) {
+    result.field.resize(cells * 3);
+    graph.add(0, StreamRole::copy_out,
+              copy_operation("field to host", result.field.data(), field.data(), field.memory().bytes(),
+                             {field.reads()}));
+  }
+}
+
+/// The master's grids as they are, in place of a finished map.
+void CoverageCall::add_sums(Graph& graph) {
+  const DeviceState& master = states.front();
+  CoverageSums& sums = result.sums;
+  sums.cell_count = plan.cell_count();
+  sums.grids_per_pass = plan.grids_per_pass();
+  sums.first_grid = master.first_grid;
+  sums.scale = plan.scale;
+  if (!plan.window.empty()) sums.windows = {plan.window};
+  sums.cells.resize(static_cast<std::size_t>(master.grid_count * plan.cell_count()));
+  graph.add(0, StreamRole::copy_out,
+            copy_operation("sums to host", sums.cells.data(), master.cells.data(), master.cells.bytes(),
+                           {touch(master.cells, AccessMode::read)}));
 }
 
 Graph CoverageCall::build() {
   Graph graph;
   for (DeviceState& state : states) add_lanes(graph, state);
   for (std::size_t i = 1; i < states.size(); ++i) add_merge(graph, states[i]);
-  add_finish(graph);
+  if (plan.request.sums)
+    add_sums(graph);
+  else
+    add_finish(graph);
+  for (DeviceState& state : states)
+    graph.add(state.device, StreamRole::copy_out,
+              copy_operation("counters to host", &state.counted, state.counters.data(), sizeof state.counted,
+                             {state.counters.reads()}));
   return graph;
 }
 
@@ -540,6 +603,7 @@ CoverageResult CoverageCall::finish() {
                             r.operation, overflow));
   result.lanes = plan.window.count;
   result.rays_per_pass = r.rays_per_pass;
+  if (r.sums) result.sums.segments = result.segments, result.sums.rejected = result.rejected;
   result.warnings = plan.warnings;
   fill_report();
   return std::move(result);

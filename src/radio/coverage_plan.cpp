@@ -81,6 +81,11 @@ CoverageRequest request_of(const CoverageOptions& options) {
     r.largest_gain = i == 0 ? tx.gain : std::max(r.largest_gain, tx.gain);
     r.transmitters.push_back(launch_transmitter(tx.position, tx.gain));
   }
+  r.per_transmitter = options.per_transmitter;
+  r.sums = options.sums;
+  require(!r.sums || r.accumulation == Accumulation::exact, r,
+          "sums are handed back with exact accumulation alone; the others depend on the split");
+  require(!r.sums || !r.field, r, "sums are handed back without the field; leave one of them out");
   r.polarization = make_polarization(options.polarization);
   r.rays_per_pass = rays_per_pass(options.samples, options.passes);
   r.total_lanes = coverage_lanes(options);
@@ -120,13 +125,39 @@ CoverageRequest request_of(const RayRows& rows, const AccumulateOptions& options
   return r;
 }
 
-std::pair<std::int64_t, std::int64_t> CoveragePlan::passes_of(Window w) const {
+std::pair<std::int64_t, std::int64_t> CoveragePlan::grids_of(Window w) const {
   if (w.empty()) return {0, 0};
-  const std::int64_t lanes_per_pass =
+  const std::int64_t lanes_per_grid =
       request.rays_per_pass *
-      std::max<std::int64_t>(1, static_cast<std::int64_t>(request.transmitters.size()));
-  const std::int64_t first = w.begin / lanes_per_pass, last = (w.end() - 1) / lanes_per_pass;
+      (request.per_transmitter
+           ? 1
+           : std::max<std::int64_t>(1, static_cast<std::int64_t>(request.transmitters.size())));
+  const std::int64_t first = w.begin / lanes_per_grid, last = (w.end() - 1) / lanes_per_grid;
   return {first, last - first + 1};
+}
+
+std::pair<std::int64_t, std::int64_t> CoveragePlan::master_grids() const {
+  const auto [first, count] = grids_of(window);
+  const std::int64_t whole = grids_per_pass();
+  const std::int64_t begin = first / whole * whole;
+  const std::int64_t end = (first + std::max<std::int64_t>(count, 1) + whole - 1) / whole * whole;
+  return {begin, end - begin};
+}
+
+FinishTarget finish_constants(const CoverageRequest& r, double scale) {
+  const double per_length = speed_of_light / r.frequency_hz / (4 * std::numbers::pi),
+               density = r.solid_angle_per_ray / r.grid.cell_area();
+  FinishTarget constants{};
+  constants.cell_count = r.grid.cell_count();
+  constants.passes = r.passes;
+  constants.factor = per_length * per_length * density / scale;
+  constants.pass_factor = constants.factor * r.passes;
+  return constants;
+}
+
+bool is_sum_scale(double scale) {
+  int exponent = 0;
+  return std::isfinite(scale) && std::frexp(scale, &exponent) == 0.5;
 }
 
 std::uint64_t CoveragePlan::cell_bytes() const {
@@ -152,10 +183,11 @@ CoveragePlan plan_coverage(const Scene& scene, CoverageRequest request) {
   const CoverageGrid& g = r.grid;
   plan.grid =
       make_grid_view(g.axis, g.position, g.min0, g.max0, g.min1, g.max1, g.resolution0, g.resolution1);
-  const std::int64_t slots = plan.cell_count() * r.passes;
+  const std::int64_t grids = static_cast<std::int64_t>(r.passes) * r.grids_per_pass();
+  const std::int64_t slots = plan.cell_count() * grids;
   require(slots < (std::int64_t{1} << 32), r,
-          "the map has {} cells in {} passes; at most 2^32 together: use larger cells", plan.cell_count(),
-          r.passes);
+          "the map has {} cells in {} passes{}; at most 2^32 together: use larger cells", plan.cell_count(),
+          r.passes, r.per_transmitter ? fmt::format(" of {} transmitters", r.transmitters.size()) : "");
   require(exact_limits_hold(1, r.total_lanes * (r.bounces + 1)) && r.total_lanes < (std::int64_t{1} << 42), r,
           "{} lanes of {} legs are more than 2^42 contributions; lower samples", r.total_lanes,
           r.bounces + 1);
@@ -168,14 +200,10 @@ CoveragePlan plan_coverage(const Scene& scene, CoverageRequest request) {
   const double span0 = g.max0 - g.min0, span1 = g.max1 - g.min1;
   plan.diagonal = geometry.diagonal > 0 ? geometry.diagonal : std::sqrt(span0 * span0 + span1 * span1);
 
-  const double wavelength = speed_of_light / r.frequency_hz;
-  const double per_length = wavelength / (4 * std::numbers::pi),
-               density = r.solid_angle_per_ray / g.cell_area();
   const bool exact = r.accumulation == Accumulation::exact;
-  plan.constants.cell_count = plan.cell_count();
-  plan.constants.passes = r.passes;
-  plan.constants.factor = per_length * per_length * density / (exact ? plan.scale : 1.0);
-  plan.constants.pass_factor = plan.constants.factor * r.passes;
+  const double per_length = speed_of_light / r.frequency_hz / (4 * std::numbers::pi),
+               density = r.solid_angle_per_ray / g.cell_area();
+  plan.constants = finish_constants(r, exact ? plan.scale : 1.0);
   plan.constants.field_factor = per_length * density * plan.diagonal / (exact ? plan.field_scale : 1.0);
   plan.with_standard_error = r.passes > 1 && plan.window.count == r.total_lanes;
 
@@ -213,16 +241,19 @@ CoveragePlan plan_coverage(const Scene& scene, CoverageRequest request) {
   const std::uint64_t tables =
       plan.materials.size() * sizeof(SurfaceMaterial) + r.transmitters.size() * sizeof(LaunchTransmitter) +
       r.rotations.size() * sizeof(LaunchRotation) + sizeof(CoverageCounters) + packing_bytes;
-  const std::uint64_t result_bytes =
-      static_cast<std::uint64_t>(plan.cell_count()) *
-      (sizeof(double) + sizeof(std::int64_t) + (plan.with_standard_error ? sizeof(double) : 0) +
-       (r.field ? 6 * sizeof(double) : 0));
+  const std::uint64_t maps = r.per_transmitter ? 1 + r.transmitters.size() : 1;
+  const std::uint64_t result_bytes = r.sums ? 0
+                                            : static_cast<std::uint64_t>(plan.cell_count()) *
+                                                  (maps * (sizeof(double) + sizeof(std::int64_t) +
+                                                           (plan.with_standard_error ? sizeof(double) : 0)) +
+                                                   (r.field ? 6 * sizeof(double) : 0));
   const bool several = scene.devices().size() > 1;
   costs.fixed_bytes = [&, pass_bytes, tables, result_bytes, several](int device,
                                                                      Window shard) -> std::uint64_t {
-    const auto passes = static_cast<std::uint64_t>(device == 0 ? r.passes : plan.passes_of(shard).second);
+    const auto held =
+        static_cast<std::uint64_t>(device == 0 ? plan.master_grids().second : plan.grids_of(shard).second);
     const std::uint64_t merging = device == 0 ? result_bytes + (several ? pass_bytes : 0) : 0;
-    return passes * pass_bytes + tables + merging;
+    return held * pass_bytes + tables + merging;
   };
   plan.lanes = plan_lanes(scene.devices(), plan.window, r.split, costs);
   return plan;

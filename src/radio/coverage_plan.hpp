@@ -21,6 +21,7 @@ struct CoverageRequest {
   double frequency_hz = 0;
   int bounces = 0, passes = 1;
   bool line_of_sight = true, field = false, slab_walls = false;
+  bool per_transmitter = false, sums = false;
   Accumulation accumulation = Accumulation::exact;
   std::int64_t lane_offset = 0, lane_count = -1, total_lanes = 0;
   double solid_angle_per_ray = 0;  ///< of the whole launch
@@ -36,7 +37,12 @@ struct CoverageRequest {
   Vec3f polarization{0, 0, 1};
   // The caller's rays.
   std::optional<RayRows> rows;
+
+  int grids_per_pass() const { return per_transmitter ? static_cast<int>(transmitters.size()) : 1; }
 };
+
+/// The factors that finished maps are multiplied with, where sums were made with `scale`; no pointers.
+FinishTarget finish_constants(const CoverageRequest& request, double scale);
 
 struct CoveragePlan {
   CoverageRequest request;
@@ -51,8 +57,12 @@ struct CoveragePlan {
   LanePlan lanes;
 
   std::int64_t cell_count() const { return request.grid.cell_count(); }
-  /// The passes that a window of lanes touches: [first, first + count).
-  std::pair<std::int64_t, std::int64_t> passes_of(Window window) const;
+  /// Maps of each pass: one, or one for each transmitter.
+  int grids_per_pass() const { return request.grids_per_pass(); }
+  /// The grids that a window of lanes touches: [first, first + count). Grid = pass x grids_per_pass() + map.
+  std::pair<std::int64_t, std::int64_t> grids_of(Window window) const;
+  /// What the master holds: the grids of the call's window, in whole passes, and at least one pass.
+  std::pair<std::int64_t, std::int64_t> master_grids() const;
   std::uint64_t cell_bytes() const;   ///< of one cell of one pass
   std::uint64_t field_bytes() const;  ///< the same for the field; 0 without
 };
@@ -63,6 +73,9 @@ CoveragePlan plan_coverage(const Scene& scene, CoverageRequest request);
 /// The requests of the two public calls; they throw usage errors.
 CoverageRequest request_of(const CoverageOptions& options);
 CoverageRequest request_of(const RayRows& rows, const AccumulateOptions& options);
+
+/// Whether a number can be the scale of exact sums, a positive power of two: for sums that come from a file.
+bool is_sum_scale(double scale);
 
 /// Runs a plan.
 Pending<CoverageResult> run_coverage(Scene& scene, CoveragePlan plan);

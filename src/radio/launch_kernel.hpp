@@ -41,6 +41,7 @@ struct LaunchView {
   bool from_rows = false;
   std::uint64_t rays_per_pass = 1;
   std::uint64_t transmitter_count = 1;
+  bool grid_per_transmitter = false;  ///< grids of [pass x transmitter_count + transmitter], not of passes
   const LaunchTransmitter* transmitters = nullptr;
   const LaunchRotation* rotations = nullptr;  ///< [pass x transmitter_count + transmitter]
   Vec3f polarization{0, 0, 1};                ///< unit; of every transmitter
@@ -54,7 +55,7 @@ struct LaunchedRay {
   float weight;             ///< the transmitter's gain
   float inverse_root_gain;  ///< amplitudes carry weight x this
   Vec3d source;
-  std::uint32_t pass;
+  std::uint32_t pass;  ///< of the sums that it adds to; with grid_per_transmitter: which of the grids
 };
 
 /// The golden ratio of a turn, in 2^-64 turns.
@@ -133,7 +134,7 @@ SW_HD inline void launch_generated(const LaunchView& launch, std::uint64_t lane,
   ray.tmax = infinity_f;
   ray.weight = transmitter.gain;
   ray.inverse_root_gain = transmitter.inverse_root_gain;
-  ray.pass = static_cast<std::uint32_t>(pass);
+  ray.pass = static_cast<std::uint32_t>(launch.grid_per_transmitter ? group : pass);
 }
 
 }  // namespace shardwise

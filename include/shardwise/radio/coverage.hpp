@@ -12,6 +12,7 @@
 #include "shardwise/numeric/vec3.hpp"
 #include "shardwise/radio/accumulation.hpp"
 #include "shardwise/radio/coverage_grid.hpp"
+#include "shardwise/radio/coverage_sums.hpp"
 #include "shardwise/runtime/pending.hpp"
 #include "shardwise/scene/scene.hpp"
 
@@ -33,10 +34,12 @@ struct CoverageOptions {
   std::int64_t samples = 1'000'000;  ///< rays per transmitter, all passes together
   int passes = 8;                    ///< independent estimates; the standard error needs two
   int bounces = 3;
-  bool line_of_sight = true;    ///< count crossings before the first bounce
-  bool field = false;           ///< also the complex field, averaged over each cell
-  bool slab_walls = false;      ///< reflect from a slab of the material's thickness, not a half-space
-  Vec3d polarization{0, 0, 1};  ///< of every transmitter; projected transverse to each ray
+  bool line_of_sight = true;     ///< count crossings before the first bounce
+  bool field = false;            ///< also the complex field, averaged over each cell
+  bool per_transmitter = false;  ///< also a map of each transmitter: as many times the memory
+  bool sums = false;             ///< hand back exact sums in place of maps: `exact` alone, without `field`
+  bool slab_walls = false;       ///< reflect from a slab of the material's thickness, not a half-space
+  Vec3d polarization{0, 0, 1};   ///< of every transmitter; projected transverse to each ray
   std::uint64_t seed = 1;
   Accumulation accumulation = Accumulation::exact;
   std::int64_t lane_offset = 0;  ///< first lane of the window (coverage_lanes)
@@ -51,8 +54,12 @@ struct CoverageResult {
   std::vector<double> standard_error;   ///< [cells] of `gain`; empty with one pass, or a window of the lanes
   std::vector<std::int64_t> crossings;  ///< [cells]
   std::vector<std::complex<double>>
-      field;               ///< [cells, 3] transfer field, summed over transmitters; empty unless asked for
-  std::int64_t lanes = 0;  ///< of the window
+      field;  ///< [cells, 3] transfer field, summed over transmitters; empty unless asked for
+  std::vector<double> transmitter_gain;            ///< [transmitters, cells] with per_transmitter, else empty
+  std::vector<double> transmitter_standard_error;  ///< [transmitters, cells] likewise
+  std::vector<std::int64_t> transmitter_crossings;  ///< [transmitters, cells] likewise
+  CoverageSums sums;               ///< with CoverageOptions::sums; the maps above are empty then
+  std::int64_t lanes = 0;          ///< of the window
   std::int64_t rays_per_pass = 0;  ///< N: lanes of one pass of one transmitter
   std::int64_t segments = 0;       ///< closest-hit queries made
   std::int64_t rejected = 0;       ///< lanes that were inactive (non-finite input)
