@@ -120,6 +120,28 @@ TEST_F(Formats, WarningsAndWorldFilesSpeakOfTheFilesCoordinates) {
   EXPECT_NEAR(lines[5], 5334015, 20);
 }
 
+TEST_F(Formats, HeightsAndPartsSpeakOfTheFilesCoordinatesToo) {
+  const std::string near = xml_with("near", {}), far = xml_with("far", {691000, 5334000, 0});
+  const auto report_of = [&](const std::vector<std::string>& arguments) {
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.code == 0 ? Json::parse(outcome.out) : Json();
+  };
+  const auto options = [](const std::string& scene, const std::string& tx) {
+    return std::vector<std::string>{"coverage",  scene, "--tx",      tx,         "--height", "ground+1",
+                                    "--samples", "10k", "--devices", "host:1x1", "--json",   "-"};
+  };
+  const Json here = report_of(options(near, "-5.25,0.5,ground+4"));
+  std::vector<std::string> there = options(far, "690994.75,5334000.5,ground+4");
+  there.insert(there.end(), {"--partial", path("far.part")});
+  EXPECT_EQ(report_of(there)["grid"]["digest"], here["grid"]["digest"]);
+  const Json joined = report_of({"merge", path("far.part"), "--json", "-"});
+  EXPECT_EQ(joined["grid"]["digest"], here["grid"]["digest"]);
+  EXPECT_EQ(joined["grid"]["origin"][0], 690980.0);
+  EXPECT_EQ(joined["transmitters"][0]["position"][1], 5334000.5);
+  EXPECT_EQ(joined["scene"]["origin_shift"], (Json{691000.0, 5334000.0}));
+}
+
 TEST_F(Formats, AxesAndUnits) {
   auto shapes = small_scene();
   for (PlainShape& shape : shapes) {
