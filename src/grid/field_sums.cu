@@ -8,7 +8,7 @@ namespace shardwise {
 namespace {
 
 constexpr int threads = 256;
-constexpr int most_pieces = 1024;
+constexpr int most_pieces = 528;  ///< four blocks for each multiprocessor of the largest GPUs: one wave
 constexpr int batch = 4;  ///< summands whose window is found together
 
 __device__ SumPartial merged(const SumPartial& a, const SumPartial& b, int count) {
@@ -27,10 +27,10 @@ struct ThreadSum {
   double plain = 0;
   int held = 0;
 
-  __device__ void add(const double (&x)[batch], int count, bool exact) {
+  __device__ void add(const double (&x)[batch], bool exact) {
     double largest = 0;
+#pragma unroll
     for (int b = 0; b < batch; ++b) {
-      if (b >= count) break;
       plain += x[b];
       const double size = x[b] < 0 ? -x[b] : x[b];
       largest = size > largest ? size : largest;
@@ -41,47 +41,51 @@ struct ThreadSum {
       total.bad = 1;
       return;
     }
-    if (top > window.top || held + count > (1 << 20)) {
+    if (top > window.top || held + batch > (1 << 20)) {
       window.flush(total);
       held = 0;
       if (top > window.top) window = BinWindow(top);
     }
-    for (int b = 0; b < batch; ++b)
-      if (b < count) window.add(x[b]);
-    held += count;
+#pragma unroll
+    for (int b = 0; b < batch; ++b) window.add(x[b]);
+    held += batch;
   }
 };
 
-template <class Body>
-__global__ void __launch_bounds__(threads)
-    sum_kernel(CellBox box, Body body, bool exact, SumPartial* partials) {
+/// `flat`: all fields are without gaps, cells are counted through.
+template <class Body, bool flat>
+__global__ void __launch_bounds__(threads) sum_kernel(CellBox box, Body body, bool exact, SumPartial* partials) {
   constexpr int count = Body::count;
   ThreadSum sums[count];
-  // Rows of the box go to blocks in turn, their cells to threads; a batch is `batch` cells of one thread.
   const std::int64_t n0 = box.size(0), n1 = box.size(1), cells = box.count();
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * threads;
-  double values[count][batch];
-  int held = 0;
-  for (std::int64_t at = blockIdx.x * static_cast<std::int64_t>(threads) + threadIdx.x; at < cells;
-       at += stride) {
-    const std::int64_t row = at / n0;
-    double out[count];
-    body.cell(box.lo[0] + (at - row * n0), box.lo[1] + row % n1, box.lo[2] + row / n1, out);
+  // A batch is read at once, so that its loads are under way together. What lies beyond the end counts as 0.
+  for (std::int64_t first = blockIdx.x * static_cast<std::int64_t>(threads) + threadIdx.x; first < cells;
+       first += batch * stride) {
+    double values[count][batch];
 #pragma unroll
-    for (int b = 0; b < batch; ++b)
-      if (b == held)
-        for (int s = 0; s < count; ++s) values[s][b] = out[s];
-    if (++held == batch) {
-      for (int s = 0; s < count; ++s) sums[s].add(values[s], batch, exact);
-      held = 0;
+    for (int b = 0; b < batch; ++b) {
+      const std::int64_t at = first + b * stride;
+      double out[count] = {};
+      if (at < cells) {
+        if constexpr (flat) {
+          body.cell(at, 0, 0, out);
+        } else {
+          const std::int64_t row = at / n0;
+          body.cell(box.lo[0] + (at - row * n0), box.lo[1] + row % n1, box.lo[2] + row / n1, out);
+        }
+      }
+#pragma unroll
+      for (int s = 0; s < count; ++s) values[s][b] = out[s];
     }
+#pragma unroll
+    for (int s = 0; s < count; ++s) sums[s].add(values[s], exact);
   }
   // Bytes, because shared objects cannot have constructors.
   __shared__ alignas(16) unsigned char bytes[threads * sizeof(SumPartial)];
   auto* const shared = reinterpret_cast<SumPartial*>(bytes);
   SumPartial mine;
   for (int s = 0; s < count; ++s) {
-    if (held > 0) sums[s].add(values[s], held, exact);
     sums[s].window.flush(sums[s].total);
     mine.exact[s] = sums[s].total;
     mine.plain[s] = sums[s].plain;
@@ -103,10 +107,13 @@ int cuda_sum_pieces(std::int64_t cells) {
 }
 
 template <class Body>
-void sum_cells_on_cuda(LaunchContext& context, const CellBox& box, const Body& body, bool exact,
-                       SumPartial* partials) {
-  sum_kernel<<<cuda_sum_pieces(box.count()), threads, 0,
-               static_cast<cudaStream_t>(context.native_stream())>>>(box, body, exact, partials);
+void sum_cells_on_cuda(LaunchContext& context, const CellBox& box, const Body& body, bool exact, SumPartial* partials) {
+  const auto stream = static_cast<cudaStream_t>(context.native_stream());
+  const int pieces = cuda_sum_pieces(box.count());
+  if (body.flat(box.size(0), box.size(1)))
+    sum_kernel<Body, true><<<pieces, threads, 0, stream>>>(box, body, exact, partials);
+  else
+    sum_kernel<Body, false><<<pieces, threads, 0, stream>>>(box, body, exact, partials);
   SW_CUDA(cudaGetLastError());
 }
 

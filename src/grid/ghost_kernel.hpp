@@ -12,6 +12,8 @@ template <class T>
 struct CellPointer {
   T* cell = nullptr;
   std::int64_t stride1 = 0, stride2 = 0;
+  /// Whether a block of n0 x n1 x .. cells has no gaps (or there is no pointer).
+  bool flat(std::int64_t n0, std::int64_t n1) const { return !cell || (stride1 == n0 && stride2 == n0 * n1); }
   SW_HD T* at(std::int64_t i, std::int64_t j, std::int64_t k) const {
     return cell + i + j * stride1 + k * stride2;
   }

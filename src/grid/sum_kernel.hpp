@@ -12,6 +12,7 @@ template <class T>
 struct DotBody {
   static constexpr int count = 1;
   CellPointer<const T> x, y;
+  bool flat(std::int64_t n0, std::int64_t n1) const { return x.flat(n0, n1) && y.flat(n0, n1); }
   SW_HD void cell(std::int64_t i, std::int64_t j, std::int64_t k, double (&out)[1]) const {
     const auto a = static_cast<double>(*x.at(i, j, k));
     out[0] = y.cell ? a * static_cast<double>(*y.at(i, j, k)) : a;
@@ -25,6 +26,9 @@ struct CgUpdateBody {
   CellPointer<T> x, r;
   CellPointer<const T> p, q, inverse_diagonal;  ///< the last may be null: 1
   T alpha;
+  bool flat(std::int64_t n0, std::int64_t n1) const {
+    return x.flat(n0, n1) && r.flat(n0, n1) && p.flat(n0, n1) && q.flat(n0, n1) && inverse_diagonal.flat(n0, n1);
+  }
   SW_HD void cell(std::int64_t i, std::int64_t j, std::int64_t k, double (&out)[2]) const {
     T* const xs = x.at(i, j, k);
     T* const rs = r.at(i, j, k);
@@ -43,6 +47,7 @@ template <class T>
 struct TwoDotsBody {
   static constexpr int count = 2;
   CellPointer<const T> x, y;
+  bool flat(std::int64_t n0, std::int64_t n1) const { return x.flat(n0, n1) && y.flat(n0, n1); }
   SW_HD void cell(std::int64_t i, std::int64_t j, std::int64_t k, double (&out)[2]) const {
     const auto a = static_cast<double>(*x.at(i, j, k)), b = static_cast<double>(*y.at(i, j, k));
     out[0] = a * b;

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <random>
 
-#include "grid_cases.hpp"
+#include "grid/grid_cases.hpp"
 #include "shardwise/grid/grid_error.hpp"
 #include "shardwise/runtime/copy.hpp"
 

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "grid/halo_exchange.hpp"
-#include "grid_cases.hpp"
+#include "grid/grid_cases.hpp"
 #include "shardwise/grid/grid_error.hpp"
 
 namespace shardwise::grid_test {

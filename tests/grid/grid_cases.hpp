@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "dense_oracle.hpp"
+#include "grid/dense_oracle.hpp"
 #include "shardwise/grid/grid_error.hpp"
 #include "shardwise/grid/prepared_operator.hpp"
 #include "shardwise/numeric/philox.hpp"

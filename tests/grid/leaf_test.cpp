@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "grid_cases.hpp"
+#include "grid/grid_cases.hpp"
 
 namespace shardwise::grid_test {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "grid_cases.hpp"
+#include "grid/grid_cases.hpp"
 #include "shardwise/runtime/sim.hpp"
 
 namespace shardwise::grid_test {

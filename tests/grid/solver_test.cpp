@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "grid_cases.hpp"
+#include "grid/grid_cases.hpp"
 #include "shardwise/grid/grid_error.hpp"
 #include "shardwise/grid/solvers.hpp"
 
