@@ -4,6 +4,7 @@
 #include "bench/accumulate.hpp"
 #include "bench/budget.hpp"
 #include "bench/dispatch.hpp"
+#include "bench/grid.hpp"
 
 namespace shardwise::bench {
 
@@ -15,6 +16,7 @@ const std::vector<Benchmark>& benchmarks() {
        budget_cases},
       {"dispatch", "calls on rows: all devices against the first, by operation, source and sink",
        dispatch_cases},
+      {"grid", "grid operators and solvers: against the copy rate, and all devices against the first", grid_cases},
   };
   return list;
 }

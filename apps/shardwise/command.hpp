@@ -34,5 +34,6 @@ void add_merge(Commands& commands, CLI::App& root);
 void add_scene(Commands& commands, CLI::App& root);
 void add_devices(Commands& commands, CLI::App& root);
 void add_bench(Commands& commands, CLI::App& root);
+void add_solve(Commands& commands, CLI::App& root);
 
 }  // namespace shardwise::program

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "shardwise/dispatch/split_options.hpp"
-#include "shardwise/radio/accumulation.hpp"
+#include "shardwise/numeric/accumulation.hpp"
 #include "shardwise/runtime/devices.hpp"
 
 namespace shardwise::program {

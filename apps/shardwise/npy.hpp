@@ -15,4 +15,14 @@ std::string npy_bytes(std::span<const double> values, const std::vector<std::int
 /// The same for `<i8`.
 std::string npy_bytes(std::span<const std::int64_t> values, const std::vector<std::int64_t>& shape);
 
+/// An array read from a file, converted to double, its first index fastest.
+struct NpyArray {
+  std::vector<std::int64_t> shape;
+  std::vector<double> values;
+};
+
+/// Reads `<f8`, `<f4`, `<i8` or `<i4` of up to three dimensions, in C or Fortran order. Throws data errors that name the
+/// file and what is wrong with it.
+NpyArray read_npy(const std::string& path);
+
 }  // namespace shardwise::program

@@ -6,7 +6,7 @@
 
 #include "radio/coverage_kernel.hpp"
 #include "radio/coverage_sinks.hpp"
-#include "shardwise/radio/accumulation.hpp"
+#include "shardwise/numeric/accumulation.hpp"
 #include "shardwise/runtime/operation.hpp"
 
 namespace shardwise {

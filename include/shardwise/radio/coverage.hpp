@@ -10,7 +10,7 @@
 
 #include "shardwise/dispatch/split_options.hpp"
 #include "shardwise/numeric/vec3.hpp"
-#include "shardwise/radio/accumulation.hpp"
+#include "shardwise/numeric/accumulation.hpp"
 #include "shardwise/radio/coverage_grid.hpp"
 #include "shardwise/radio/coverage_sums.hpp"
 #include "shardwise/runtime/pending.hpp"

@@ -2,7 +2,7 @@
 
 namespace shardwise {
 
-/// How a sum over lanes is kept. docs/determinism.md says what each promises, and why.
+/// How a sum over lanes or cells is kept. docs/determinism.md says what each promises, and why.
 enum class Accumulation {
   fast,     ///< float64 atomics: counters exact, sums to summation order, about 1e-9
   ordered,  ///< the same bits again for the same devices, weights and chunking

@@ -1,0 +1,58 @@
+#pragma once
+// What `shardwise solve` is asked, checked and turned into a grid and values on its cells.
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "device_options.hpp"
+#include "expression.hpp"
+#include "shardwise/grid/solvers.hpp"
+
+namespace shardwise::program {
+
+/// As typed.
+struct SolveOptions {
+  std::string problem, size, extent;
+  std::vector<std::string> boundaries;
+  std::string rhs, initial, source, guess, kappa;
+  std::string parts, process_grid, backend = "auto", precision = "double", mean = "arithmetic";
+  std::string steps, dt, scheme = "rk4", rtol = "1e-8", atol = "0", max_iterations = "10000";
+  std::string preconditioner = "none", accumulation = "exact";
+  std::string field, residuals, json;
+  bool verify = false, dry_run = false;
+  DeviceOptions devices;
+};
+
+/// A number, a formula or an array on the cells of a grid.
+struct CellValues {
+  std::string option;
+  std::optional<Expression> formula;
+  std::optional<std::vector<double>> array;
+  bool given() const { return formula || array; }
+  std::vector<double> on(const CartesianGrid& grid, double t = 0) const;
+};
+
+struct SolveRequest {
+  std::string problem;
+  std::optional<CartesianGrid> grid;
+  CellValues rhs, initial, source, guess;
+  std::optional<Coefficient> kappa;  ///< none: 1
+  double kappa_max = 1;
+  Mean mean = Mean::arithmetic;
+  PartitionRequest partition;
+  bool serial = false, single = false;  ///< backend; float
+  std::int64_t steps = 0, max_iterations = 0;
+  double dt = 0, rtol = 0, atol = 0;
+  TimeScheme scheme = TimeScheme::rk4;
+  bool jacobi = false;
+  Accumulation accumulation = Accumulation::exact;
+};
+
+void add_solve_options(CLI::App& app, SolveOptions& options);
+/// Checks everything that needs no device. Throws usage and data errors.
+SolveRequest solve_request(const SolveOptions& options);
+
+}  // namespace shardwise::program

@@ -1,0 +1,278 @@
+#include "grid/field_sums.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+
+#include "shardwise/grid/grid_error.hpp"
+#include "shardwise/runtime/copy.hpp"
+
+namespace shardwise {
+
+double binned_value(const BinnedSum& sum) {
+  if (sum.bad) return std::numeric_limits<double>::quiet_NaN();
+  // Carries, so that the digits are unique; then 128 bits, rounded once.
+  std::int64_t d[3] = {sum.digit[0], sum.digit[1], sum.digit[2]};
+  d[1] += d[2] >> 32;
+  d[2] &= 0xffffffff;
+  d[0] += d[1] >> 32;
+  d[1] &= 0xffffffff;
+  __extension__ using Wide = __int128;
+  const Wide value = (static_cast<Wide>(d[0]) << 64) + ((static_cast<Wide>(d[1]) << 32) + d[2]);
+  return std::ldexp(static_cast<double>(value), 32 * (sum.top - 2));
+}
+
+namespace {
+
+constexpr int host_pieces = 64;
+constexpr std::int64_t most_cells = std::int64_t{1} << 31;
+
+/// Cells of one piece, in runs that fit a small buffer.
+template <class Body>
+class HostSum {
+ public:
+  static constexpr int count = Body::count;
+  static constexpr std::int64_t run = 512;
+
+  void add(const Body& body, std::int64_t begin, std::int64_t end, std::int64_t j, std::int64_t k) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      double out[count];
+      body.cell(i, j, k, out);
+      for (int s = 0; s < count; ++s) values_[s][filled_] = out[s];
+      if (++filled_ == run) flush();
+    }
+  }
+  void flush() {
+    for (int s = 0; s < count; ++s) {
+      // Lanes side by side, so that the compiler can use wide registers; all of it is exact.
+      constexpr int lanes = 8;
+      for (std::int64_t i = filled_; i % lanes != 0; ++i) values_[s][i] = 0;
+      double size[lanes] = {};
+      for (std::int64_t i = 0; i < filled_; i += lanes)
+        for (int l = 0; l < lanes; ++l) {
+          const double v = std::abs(values_[s][i + l]);
+          size[l] = v > size[l] ? v : size[l];
+          plain_[s][l] += values_[s][i + l];
+        }
+      double largest = 0;
+      for (const double v : size) largest = v > largest ? v : largest;
+      const std::int32_t top = bin_of(largest);
+      if (top > BinnedSum::highest) {
+        result_.exact[s].bad = 1;
+        continue;
+      }
+      BinWindow window(top);
+      double sum[3][lanes] = {};
+      for (std::int64_t i = 0; i < filled_; i += lanes)
+        for (int l = 0; l < lanes; ++l) {
+          double x = values_[s][i + l];
+          const double a = (window.magic[0] + x) - window.magic[0];
+          x = x - a;
+          const double b = (window.magic[1] + x) - window.magic[1];
+          x = x - b;
+          sum[0][l] += a;
+          sum[1][l] += b;
+          sum[2][l] += (window.magic[2] + x) - window.magic[2];
+        }
+      for (int k = 0; k < 3; ++k)
+        for (const double v : sum[k]) window.sum[k] += v;
+      window.flush(result_.exact[s]);
+    }
+    filled_ = 0;
+  }
+  SumPartial finish() {
+    flush();
+    for (int s = 0; s < count; ++s)
+      for (const double v : plain_[s]) result_.plain[s] += v;
+    return result_;
+  }
+
+ private:
+  double values_[count][run + 8];
+  double plain_[count][8] = {};
+  std::int64_t filled_ = 0;
+  SumPartial result_;
+};
+
+template <class Body>
+void sum_cells(LaunchContext& context, const CellBox& box, const Body& body, [[maybe_unused]] bool exact,
+               SumPartial* partials) {
+#if SHARDWISE_WITH_CUDA
+  if (context.native_stream()) return sum_cells_on_cuda(context, box, body, exact, partials);
+#endif
+  const std::int64_t rows = box.size(1) * box.size(2);
+  context.parallel_for(host_pieces, 1, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t piece = first; piece < last; ++piece) {
+      HostSum<Body> sum;
+      for (std::int64_t row = rows * piece / host_pieces; row < rows * (piece + 1) / host_pieces; ++row)
+        sum.add(body, box.lo[0], box.hi[0], box.lo[1] + row % box.size(1), box.lo[2] + row / box.size(1));
+      partials[piece] = sum.finish();
+    }
+  });
+}
+
+template <class T>
+CellPointer<T> writable(const FieldBlock<T>& block) {
+  return {block.cell(), block.layout.stride[1], block.layout.stride[2]};
+}
+template <class T>
+CellPointer<const T> readable(const FieldBlock<T>& block) {
+  return {block.cell(), block.layout.stride[1], block.layout.stride[2]};
+}
+
+}  // namespace
+
+FieldSums::FieldSums(const Blocks& blocks, Accumulation accumulation)
+    : blocks_(blocks), exact_(accumulation == Accumulation::exact) {
+  const std::int64_t cells = blocks.grid().global_cell_count();
+  if (exact_ && cells > most_cells)
+    throw GridError(
+        GridErrorCode::bad_argument,
+        fmt::format("sums: exact ones take at most 2^31 cells, the grid has {}; use ordered", cells),
+        {static_cast<double>(cells)});
+  BlocksState& state = blocks.state();
+  for (const int part : state.parts) {
+    const CartesianGrid& grid = blocks.local_grid(part);
+    Part p;
+    p.part = part;
+    p.box = {{0, 0, 0}, {grid.cells(0), grid.cells(1), grid.cells(2)}};
+    Stream& stream = state.transport->compute(part);
+    p.pieces = host_pieces;
+#if SHARDWISE_WITH_CUDA
+    if (stream.device().kind() == PlatformKind::cuda) p.pieces = cuda_sum_pieces(p.box.count());
+#endif
+    p.partials = QueuedBuffer<SumPartial>(state.queue, stream, p.pieces, "partial sums");
+    p.host = state.transport->host_memory(static_cast<std::uint64_t>(p.pieces) * sizeof(SumPartial));
+    parts_.push_back(std::move(p));
+  }
+}
+
+template <class MakeBody, class Accesses>
+std::array<double, 2> FieldSums::run(const char* name, const MakeBody& make_body, const Accesses& accesses) {
+  BlocksState& state = blocks_.state();
+  ++sums_;
+  std::vector<Event> events;
+  for (std::size_t b = 0; b < parts_.size(); ++b) {
+    Part& p = parts_[b];
+    Stream& stream = state.transport->compute(p.part);
+    Operation operation;
+    operation.name = name;
+    operation.items = p.box.count();
+    operation.accesses = accesses(b);
+    operation.accesses.add(p.partials.writes());
+    operation.body = [body = make_body(b), box = p.box, exact = exact_, out = p.partials.data()](
+                         LaunchContext& context) { sum_cells(context, box, body, exact, out); };
+    state.queue.enqueue(stream, std::move(operation));
+    state.queue.enqueue(stream, copy_operation("partial sums", p.host.get(), p.partials.data(),
+                                               p.partials.bytes(), {p.partials.reads()}));
+    events.push_back(state.queue.record(stream));
+  }
+  for (const Event& event : events) event.wait_on_host();
+  bool failed = false;
+  for (const Event& event : events) failed = failed || event.failed();
+  if (failed) blocks_.synchronize();  // throws what began it
+  SumPartial total;
+  for (const Part& p : parts_) {
+    const auto* partials = static_cast<const SumPartial*>(p.host.get());
+    for (int piece = 0; piece < p.pieces; ++piece)
+      for (int s = 0; s < 2; ++s) {
+        merge(total.exact[s], partials[piece].exact[s]);
+        total.plain[s] += partials[piece].plain[s];
+      }
+  }
+  // Other processes' sums, in rank order.
+  std::vector<std::int64_t> words;
+  for (int s = 0; s < 2; ++s) {
+    for (const std::int64_t d : total.exact[s].digit) words.push_back(d);
+    words.push_back(total.exact[s].top);
+    words.push_back(total.exact[s].bad);
+    words.push_back(bit_cast<std::int64_t>(total.plain[s]));
+  }
+  const std::vector<std::int64_t> all = state.transport->gather_words(words);
+  SumPartial sum;
+  for (std::size_t at = 0; at + words.size() <= all.size(); at += words.size())
+    for (std::size_t s = 0; s < 2; ++s) {
+      const std::int64_t* w = all.data() + at + 6 * s;
+      BinnedSum one;
+      for (int k = 0; k < 3; ++k) one.digit[k] = w[k];
+      one.top = static_cast<std::int32_t>(w[3]);
+      one.bad = static_cast<std::int32_t>(w[4]);
+      merge(sum.exact[s], one);
+      sum.plain[s] += bit_cast<double>(w[5]);
+    }
+  if (exact_) return {binned_value(sum.exact[0]), binned_value(sum.exact[1])};
+  return {sum.plain[0], sum.plain[1]};
+}
+
+template <class T>
+double FieldSums::dot(const Field<T>& x, const Field<T>& y) {
+  auto& xs = x.storage().local;
+  auto& ys = y.storage().local;
+  return run(
+      "dot",
+      [&](std::size_t b) {
+        return DotBody<T>{readable(xs[b]), readable(ys[b])};
+      },
+      [&](std::size_t b) {
+        return AccessList{xs[b].owned(AccessMode::read), ys[b].owned(AccessMode::read)};
+      })[0];
+}
+
+template <class T>
+double FieldSums::total(const Field<T>& x) {
+  auto& xs = x.storage().local;
+  return run(
+      "sum",
+      [&](std::size_t b) {
+        return DotBody<T>{readable(xs[b]), {}};
+      },
+      [&](std::size_t b) { return AccessList{xs[b].owned(AccessMode::read)}; })[0];
+}
+
+template <class T>
+std::array<double, 2> FieldSums::two_dots(const Field<T>& x, const Field<T>& y) {
+  auto& xs = x.storage().local;
+  auto& ys = y.storage().local;
+  return run(
+      "dots",
+      [&](std::size_t b) {
+        return TwoDotsBody<T>{readable(xs[b]), readable(ys[b])};
+      },
+      [&](std::size_t b) {
+        return AccessList{xs[b].owned(AccessMode::read), ys[b].owned(AccessMode::read)};
+      });
+}
+
+template <class T>
+std::array<double, 2> FieldSums::cg_update(Field<T>& x, Field<T>& r, const Field<T>& p, const Field<T>& q,
+                                           const Field<T>* d, T alpha) {
+  return run(
+      "cg update",
+      [&](std::size_t b) {
+        return CgUpdateBody<T>{writable(x.storage().local[b]),
+                               writable(r.storage().local[b]),
+                               readable(p.storage().local[b]),
+                               readable(q.storage().local[b]),
+                               d ? readable(d->storage().local[b]) : CellPointer<const T>{},
+                               alpha};
+      },
+      [&](std::size_t b) {
+        AccessList list{
+            x.storage().local[b].owned(AccessMode::write), r.storage().local[b].owned(AccessMode::write),
+            p.storage().local[b].owned(AccessMode::read), q.storage().local[b].owned(AccessMode::read)};
+        if (d) list.add(d->storage().local[b].owned(AccessMode::read));
+        return list;
+      });
+}
+
+#define SW_INSTANTIATE(T)                                                                    \
+  template double FieldSums::dot(const Field<T>&, const Field<T>&);                          \
+  template double FieldSums::total(const Field<T>&);                                         \
+  template std::array<double, 2> FieldSums::two_dots(const Field<T>&, const Field<T>&);      \
+  template std::array<double, 2> FieldSums::cg_update(Field<T>&, Field<T>&, const Field<T>&, \
+                                                      const Field<T>&, const Field<T>*, T)
+SW_INSTANTIATE(float);
+SW_INSTANTIATE(double);
+
+}  // namespace shardwise

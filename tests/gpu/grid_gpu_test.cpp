@@ -1,0 +1,182 @@
+// Grids on GPUs have the bits of the host: leaves, adjoints, lifts, gradients, solvers, for every partition; the march
+// has the bits of the kernel with one thread a cell.
+
+#include <gtest/gtest.h>
+
+#include "grid/grid_cases.hpp"
+#include "shardwise/grid/solvers.hpp"
+
+namespace shardwise::grid_test {
+namespace {
+
+int gpu_count() {
+  try {
+    return open_devices("cuda").size();
+  } catch (const Error&) {
+    return 0;
+  }
+}
+
+std::vector<DeviceSet> gpu_sets() {
+  std::vector<DeviceSet> sets{open_devices("cuda:0")};
+  if (gpu_count() > 1) sets.push_back(open_devices("cuda:0,1"));
+  if (gpu_count() > 2) sets.push_back(open_devices("cuda"));
+  return sets;
+}
+
+template <class T>
+std::vector<std::vector<T>> everything(const Operator& op, const Blocks& blocks, const PrepareOptions& options) {
+  const CartesianGrid& g = blocks.grid();
+  PreparedOperator<T> a(op, blocks, options);
+  Field<T> x = make_field(blocks, random_cells<T>(g, 1), "x"), y = make_field(blocks, random_cells<T>(g, 2), "y");
+  Field<T> out(blocks, "out");
+  std::vector<std::vector<T>> result;
+  const auto keep = [&] { result.push_back(out.gather()); };
+  a.apply(out, x), keep();
+  a.apply(out, y, T(1.5), T(-0.25)), keep();
+  a.apply_adjoint(out, y), keep();
+  a.boundary_rhs(out), keep();
+  a.diagonal(out), keep();
+  if (op.node().kind == NodeKind::diffusion) {
+    a.coefficient_gradient(out, y, x), keep();
+    a.coefficient_gradient_scatter(out, y, x), keep();
+  }
+  return result;
+}
+
+template <class T>
+void check(const CartesianGrid& g, const std::vector<LeafCase>& cases) {
+  for (const LeafCase& c : cases) {
+    const auto expected = everything<T>(c.op, Blocks(g, Serial{1}), {});
+    for (const DeviceSet& devices : gpu_sets())
+      for (const int parts : {1, 2, 3, 5}) {
+        if (parts < devices.size()) continue;
+        for (const bool plain : {false, true})
+          for (const Overlap overlap : {Overlap::off, Overlap::on}) {
+            SCOPED_TRACE(c.name + " on " + devices.spec() + " parts " + std::to_string(parts) + (plain ? " plain" : ""));
+            PrepareOptions options;
+            options.plain_kernels = plain;
+            options.overlap = overlap;
+            const auto got = everything<T>(c.op, Blocks(g, LocalDevices{devices, parts}), options);
+            ASSERT_EQ(got.size(), expected.size());
+            for (std::size_t i = 0; i < got.size(); ++i) {
+              // Sums into neighbours are in another order than one block's: reduce forms.
+              if (parts > 1 && ((c.name.starts_with("upwind") && i == 2) || i == 6)) continue;
+              EXPECT_TRUE(same_bits(got[i], expected[i])) << "output " << i << " differs by " << max_difference(got[i], expected[i]);
+            }
+          }
+      }
+  }
+}
+
+TEST(GridGpu, LeavesHaveTheHostsBits) {
+  if (gpu_count() == 0) GTEST_SKIP() << "no CUDA device answers";
+  for (const std::string conditions : {"DNPPRD", "PPNDPP", "RDDDNN"}) {
+    const CartesianGrid g = make_grid({12, 7, 11}, conditions);
+    check<double>(g, leaf_cases(g));
+    check<float>(g, leaf_cases(g));
+  }
+  const CartesianGrid flat = make_grid({13, 11}, "DNPP"), line = make_grid({17}, "RD");
+  check<double>(flat, leaf_cases(flat));
+  check<float>(line, leaf_cases(line));
+}
+
+/// Rows of several warps, more planes than a chunk, row ends inside a warp.
+TEST(GridGpu, TheMarchHasTheBitsOfOneThreadACell) {
+  if (gpu_count() == 0) GTEST_SKIP() << "no CUDA device answers";
+  for (const std::string conditions : {"DNPPRD", "PPNDPP"})
+    for (const std::vector<std::int64_t>& cells : {std::vector<std::int64_t>{264, 21, 37}, {128, 8, 16}, {4, 3, 2}, {60, 130, 5}}) {
+      const CartesianGrid g = make_grid(cells, conditions);
+      const Coefficient kappa(g, random_cells<double>(g, 90, 0.2, 3));
+      for (const Operator& op : {laplacian(g), diffusion(kappa), diffusion(kappa, Mean::harmonic, {WallCoefficient::Kind::mirror, {}})}) {
+        SCOPED_TRACE(op.text() + " " + g.shape_text() + " " + conditions);
+        const auto run = [&](auto type, const Blocks& blocks, bool plain) {
+          PrepareOptions options;
+          options.plain_kernels = plain;
+          options.overlap = Overlap::on;
+          using T = decltype(type);
+          auto all = everything<T>(op, blocks, options);
+          all.resize(3);
+          return all;
+        };
+        for (const int parts : {1, 2}) {
+          const Blocks gpu(g, LocalDevices{open_devices("cuda:0"), parts});
+          const Blocks host(g, Serial{1});
+          const auto f = run(0.0f, gpu, false), fp = run(0.0f, gpu, true), fh = run(0.0f, host, false);
+          const auto d = run(0.0, gpu, false), dp = run(0.0, gpu, true), dh = run(0.0, host, false);
+          for (std::size_t i = 0; i < 3; ++i) {
+            EXPECT_TRUE(same_bits(f[i], fp[i])) << "float, march against plain, output " << i;
+            EXPECT_TRUE(same_bits(f[i], fh[i])) << "float, march against host, output " << i;
+            EXPECT_TRUE(same_bits(d[i], dp[i])) << "double, march against plain, output " << i;
+            EXPECT_TRUE(same_bits(d[i], dh[i])) << "double, march against host, output " << i;
+          }
+        }
+      }
+    }
+}
+
+TEST(GridGpu, BlocksCutInEveryDimensionHaveTheHostsBits) {
+  if (gpu_count() == 0) GTEST_SKIP() << "no CUDA device answers";
+  const CartesianGrid g = make_grid({12, 10, 11}, "DNPPRD");
+  for (const LeafCase& c : leaf_cases(g)) {
+    if (c.name.starts_with("upwind")) continue;
+    const auto expected = everything<double>(c.op, Blocks(g, Serial{1}), {});
+    for (const std::array<int, 3> p : {std::array{2, 1, 1}, {2, 2, 2}, {3, 1, 2}})
+      for (const GhostLayout layout : {GhostLayout::planes, GhostLayout::padded, GhostLayout::pitched}) {
+        LocalDevices backend{open_devices("cuda:0"), 0, p};
+        const auto got = everything<double>(c.op, Blocks(g, backend, layout), {});
+        for (std::size_t i = 0; i < std::min<std::size_t>(got.size(), 6); ++i)
+          EXPECT_TRUE(same_bits(got[i], expected[i])) << c.name << " output " << i << " " << to_string(layout);
+      }
+  }
+}
+
+TEST(GridGpu, CgIteratesHaveTheHostsBits) {
+  if (gpu_count() == 0) GTEST_SKIP() << "no CUDA device answers";
+  const CartesianGrid g = make_grid({20, 18, 25}, "DNPPRD");
+  const std::vector<double> f = random_cells<double>(g, 5);
+  for (const bool jacobi : {false, true}) {
+    SolverOptions<double> options;
+    options.jacobi = jacobi;
+    const auto solve = [&](const Blocks& blocks, std::vector<double>& solution) {
+      PreparedOperator<double> a(-diffusion(Coefficient(g, random_cells<double>(g, 90, 0.2, 3)), Mean::harmonic), blocks);
+      Field<double> u(blocks, "u");
+      u.fill(0);
+      const SolverResult result = conjugate_gradient(a, u, make_field(blocks, f, "f"), options);
+      EXPECT_TRUE(result.converged) << result.reason();
+      solution = u.gather();
+      return result.history;
+    };
+    std::vector<double> expected, got;
+    const std::vector<double> history = solve(Blocks(g, Serial{1}), expected);
+    for (const DeviceSet& devices : gpu_sets())
+      for (const int parts : {1, 2, 3, 5}) {
+        if (parts < devices.size()) continue;
+        EXPECT_TRUE(same_bits(solve(Blocks(g, LocalDevices{devices, parts}), got), history)) << devices.spec() << " " << parts;
+        EXPECT_TRUE(same_bits(got, expected)) << devices.spec() << " " << parts;
+      }
+  }
+}
+
+TEST(GridGpu, ExchangesComeInOrderTwoHundredTimes) {
+  if (gpu_count() == 0) GTEST_SKIP() << "no CUDA device answers";
+  const CartesianGrid g = make_grid({64, 48, 23}, "DNPPPP");
+  const auto run = [&](const Blocks& blocks) {
+    PreparedOperator<float> a(1e-6 * laplacian(g) + identity(), blocks, {AdjointForm::owner, Overlap::on});
+    Field<float> x = make_field(blocks, random_cells<float>(g, 1), "x"), y(blocks, "y");
+    for (int i = 0; i < 100; ++i) {
+      a.apply(y, x);
+      a.apply(x, y);
+    }
+    return x.gather();
+  };
+  const std::vector<float> expected = run(Blocks(g, Serial{1}));
+  for (const DeviceSet& devices : gpu_sets())
+    for (const int parts : {2, 5}) {
+      if (parts < devices.size()) continue;
+      EXPECT_TRUE(same_bits(run(Blocks(g, LocalDevices{devices, parts})), expected)) << devices.spec() << " " << parts;
+    }
+}
+
+}  // namespace
+}  // namespace shardwise::grid_test

@@ -1,0 +1,191 @@
+// Every partition gives the bits of one block, on every backend; sim's race check is silent; exchanges are
+// counted.
+
+#include <gtest/gtest.h>
+
+#include "grid/grid_cases.hpp"
+#include "shardwise/runtime/sim.hpp"
+
+namespace shardwise::grid_test {
+namespace {
+
+/// Slabs of 1, 2, 3, 5 and blocks.
+std::vector<Serial> partitions(int dims) {
+  std::vector<Serial> all{{1}, {2}, {3}, {5}};
+  if (dims == 2)
+    for (const std::array<int, 3> p : {std::array{2, 1, 1}, {2, 2, 1}, {3, 2, 1}, {3, 3, 1}})
+      all.push_back({0, p});
+  if (dims == 3)
+    for (const std::array<int, 3> p : {std::array{2, 1, 1}, {1, 2, 1}, {2, 2, 2}, {3, 1, 2}})
+      all.push_back({0, p});
+  return all;
+}
+
+struct Outputs {
+  std::vector<std::vector<double>> values;
+};
+
+/// Forward, owner adjoint, lift, assembled right-hand side and kappa gradient, as double for comparison of
+/// bits.
+template <class T>
+std::vector<std::vector<T>> everything(const Operator& op, const Blocks& blocks,
+                                       const PrepareOptions& options, bool lift) {
+  const CartesianGrid& g = blocks.grid();
+  PreparedOperator<T> a(op, blocks, options);
+  Field<T> x = make_field(blocks, random_cells<T>(g, 1), "x");
+  Field<T> y = make_field(blocks, random_cells<T>(g, 2), "y");
+  Field<T> out(blocks, "out");
+  std::vector<std::vector<T>> result;
+  a.apply(out, x);
+  result.push_back(out.gather());
+  a.apply(out, y, T(1.5), T(-0.25));
+  result.push_back(out.gather());
+  a.apply_adjoint(out, y);
+  result.push_back(out.gather());
+  if (lift) {
+    a.boundary_rhs(out);
+    result.push_back(out.gather());
+    a.assemble_rhs(out, y);
+    result.push_back(out.gather());
+  }
+  if (op.node().kind == NodeKind::diffusion) {
+    a.coefficient_gradient(out, y, x);
+    result.push_back(out.gather());
+  }
+  return result;
+}
+
+template <class T>
+void check_parity(const std::vector<std::int64_t>& cells, const std::string& conditions, int halo) {
+  const CartesianGrid g = make_grid(cells, conditions, halo);
+  const Blocks one(g, Serial{1});
+  for (const LeafCase& c : leaf_cases(g)) {
+    const bool reduce = c.name.starts_with("upwind");
+    const auto expected = everything<T>(c.op, one, {}, true);
+    for (const Serial& p : partitions(g.dims())) {
+      SCOPED_TRACE(c.name + " " + conditions + " parts " + std::to_string(p.parts) + " " +
+                   std::to_string(p.process_grid[0]) + std::to_string(p.process_grid[1]) +
+                   std::to_string(p.process_grid[2]));
+      std::optional<Blocks> blocks;
+      try {
+        blocks.emplace(g, p);
+      } catch (const GridError& error) {
+        ASSERT_EQ(error.code(), GridErrorCode::part_too_thin) << error.what();
+        continue;
+      }
+      for (const Overlap overlap : {Overlap::off, Overlap::on}) {
+        PrepareOptions options;
+        options.overlap = overlap;
+        const auto got = everything<T>(c.op, *blocks, options, true);
+        ASSERT_EQ(got.size(), expected.size());
+        for (std::size_t i = 0; i < got.size(); ++i) {
+          if (reduce && i == 2) {
+            EXPECT_LT(max_difference(got[i], expected[i]), (sizeof(T) == 4 ? 1e-4 : 1e-12)) << i;
+          } else {
+            EXPECT_TRUE(same_bits(got[i], expected[i]))
+                << "output " << i << " differs by " << max_difference(got[i], expected[i]);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(GridParity, EveryPartitionHasTheBitsOfOneBlock) {
+  for (const int halo : {1, 2}) {
+    check_parity<double>({13}, "DN", halo);
+    check_parity<double>({11}, "PP", halo);
+    check_parity<double>({7, 11}, "RDPP", halo);
+    check_parity<double>({10, 7}, "PPNR", halo);
+    check_parity<float>({10, 13}, "DNRD", halo);
+  }
+  check_parity<double>({7, 5, 11}, "DNPPRD", 1);
+  check_parity<float>({6, 7, 10}, "PPNRPP", 1);
+}
+
+TEST(GridParity, LayoutsAgree) {
+  const CartesianGrid g = make_grid({7, 6, 11}, "DNPPRD");
+  for (const LeafCase& c : leaf_cases(g)) {
+    const auto expected = everything<double>(c.op, Blocks(g, Serial{1}), {}, true);
+    for (const GhostLayout layout : {GhostLayout::padded, GhostLayout::pitched})
+      for (const Serial& p : {Serial{1}, Serial{3}, Serial{0, {2, 1, 2}}}) {
+        const auto got = everything<double>(c.op, Blocks(g, p, layout), {}, true);
+        for (std::size_t i = 0; i < got.size(); ++i) {
+          if (c.name.starts_with("upwind") && i == 2) continue;
+          EXPECT_TRUE(same_bits(got[i], expected[i]))
+              << c.name << " " << to_string(layout) << " output " << i;
+        }
+      }
+  }
+}
+
+TEST(GridParity, DevicesAndSimHaveTheBitsOfOneBlockWithoutARace) {
+  const CartesianGrid g = make_grid({9, 8, 11}, "DNPPRD");
+  std::vector<Operator> ops;
+  for (const LeafCase& c : leaf_cases(g)) ops.push_back(c.op);
+  ops.push_back(2.0 * laplacian(g) + compose(derivative(g, 2), laplacian(g)) -
+                adjoint(compose(derivative(g, 0), scaling(3))));
+  for (const std::string spec : {"host:2x1", "host:1x2", "sim:3", "sim:2"}) {
+    const DeviceSet devices = open_devices(spec);
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      const auto expected = everything<double>(ops[i], Blocks(g, Serial{1}), {}, true);
+      for (const int parts : {3, 5})
+        for (const bool cut_blocks : {false, true})
+          for (const Overlap overlap : {Overlap::off, Overlap::on}) {
+            SCOPED_TRACE(spec + " parts " + std::to_string(parts) + " " + ops[i].text());
+            LocalDevices backend{devices, parts};
+            if (cut_blocks) backend.parts = 0, backend.process_grid = {2, 1, parts == 3 ? 2 : 3};
+            const Blocks blocks(g, backend);
+            PrepareOptions options;
+            options.overlap = overlap;
+            const auto got = everything<double>(ops[i], blocks, options, true);
+            for (std::size_t o = 0; o < got.size(); ++o) {
+              if (ops[i].node().kind == NodeKind::difference && o == 2) continue;  // upwind: reduce form
+              EXPECT_TRUE(same_bits(got[o], expected[o])) << "output " << o;
+            }
+            blocks.synchronize();
+            if (blocks.sim_world())
+              for (const RaceReport& race : blocks.sim_world()->races()) ADD_FAILURE() << race.text;
+          }
+    }
+    if (devices.sim_world()) {
+      EXPECT_TRUE(devices.sim_world()->races().empty());
+    }
+  }
+}
+
+TEST(GridParity, ExchangesAreTheTable) {
+  const CartesianGrid g = make_grid({6, 5, 12}, "DNPPRD");
+  const Operator l = laplacian(g), d = diffusion(Coefficient::constant(g, 2)), s = scaling(3.0);
+  struct Row {
+    Operator op;
+    int exchanges;
+  };
+  const std::vector<Row> table{{l, 1},
+                               {d, 1},
+                               {2.0 * l + 3.0 * d + identity(), 1},
+                               {identity(), 0},
+                               {s, 0},
+                               {compose(l, l), 2},
+                               {compose(l, s), 1},
+                               {compose(s, l), 1},
+                               {l + compose(d, l), 2},
+                               {compose(d, l) + l, 2}};
+  for (const Serial& p : {Serial{1}, Serial{3}, Serial{0, {2, 1, 2}}}) {
+    const Blocks blocks(g, p);
+    Field<double> x = make_field(blocks, random_cells<double>(g, 1), "x"), y(blocks, "y");
+    for (const Row& row : table) {
+      PreparedOperator<double> a(row.op, blocks);
+      const int expected = blocks.partition().parts() == 1 ? 0 : row.exchanges;
+      a.apply(y, x);
+      EXPECT_EQ(a.stats().exchanges, expected) << row.op.text();
+      a.reset_stats();
+      a.apply_adjoint(y, x);
+      EXPECT_EQ(a.stats().exchanges, expected) << "adjoint of " << row.op.text();
+      EXPECT_EQ(a.stats().reduces, 0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shardwise::grid_test
