@@ -11,6 +11,7 @@
 #include "npy.hpp"
 #include "progress.hpp"
 #include "report_file.hpp"
+#include "shardwise/grid/multigrid.hpp"
 #include "shardwise/runtime/error.hpp"
 #include "shardwise/shard/hash.hpp"
 #include "signals.hpp"
@@ -81,6 +82,11 @@ Outcome run_on(const SolveRequest& r, const Blocks& blocks, bool show) {
     options.max_iterations = r.max_iterations;
     options.accumulation = r.accumulation;
     options.jacobi = r.jacobi;
+    std::optional<Multigrid<T>> multigrid;
+    if (r.multigrid) {
+      multigrid.emplace(-l, blocks);
+      options.preconditioner = multigrid->preconditioner();
+    }
     options.cancel = &stop_requested();
     if (progress)
       options.progress = [&](std::int64_t iteration, double) {

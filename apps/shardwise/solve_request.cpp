@@ -224,7 +224,7 @@ void add_solve_options(CLI::App& app, SolveOptions& o) {
   app.add_option("--rtol", o.rtol, "Stops at |f - A u| <= max(rtol |f|, atol) (1e-8)")->type_name("R");
   app.add_option("--atol", o.atol, "The same, absolute (0)")->type_name("R");
   app.add_option("--max-iterations", o.max_iterations, "Most iterations (10000)")->type_name("N");
-  app.add_option("--preconditioner", o.preconditioner, "none | jacobi (none)")->type_name("NAME");
+  app.add_option("--preconditioner", o.preconditioner, "none | jacobi | multigrid (none)")->type_name("NAME");
   app.add_option("--accumulation", o.accumulation, "fast | ordered | exact: the sums of the solver (exact)")
       ->type_name("NAME");
   app.add_option("--field", o.field, "Write u: FILE.npy ([x, y, z]) or FILE.vti (VTK image)")
@@ -296,7 +296,10 @@ SolveRequest solve_request(const SolveOptions& o) {
   r.max_iterations = count_value("--max-iterations", o.max_iterations, 1, std::int64_t{1} << 40);
   r.rtol = number_value("--rtol", o.rtol);
   r.atol = number_value("--atol", o.atol);
-  r.jacobi = word_value("--preconditioner", o.preconditioner, {"none", "jacobi"}) == "jacobi";
+  const std::string preconditioner =
+      word_value("--preconditioner", o.preconditioner, {"none", "jacobi", "multigrid"});
+  r.jacobi = preconditioner == "jacobi";
+  r.multigrid = preconditioner == "multigrid";
   r.accumulation = accumulation_of(o.accumulation);
   if (!o.field.empty() && !o.field.ends_with(".npy") && !o.field.ends_with(".vti"))
     throw_usage(fmt::format("--field: '{}' has to end in .npy or .vti", o.field));

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "grid/grid_cases.hpp"
+#include "shardwise/grid/multigrid.hpp"
 #include "shardwise/grid/solvers.hpp"
 
 namespace shardwise::grid_test {
@@ -165,6 +166,25 @@ TEST(GridGpu, CgIteratesHaveTheHostsBits) {
         EXPECT_TRUE(same_bits(got, expected)) << devices.spec() << " " << parts;
       }
   }
+}
+
+TEST(GridGpu, MultigridHasTheHostsBits) {
+  if (gpu_count() == 0) GTEST_SKIP() << "no CUDA device answers";
+  const CartesianGrid g = make_grid({16, 12, 20}, "DNPPRD");
+  const Operator op = -diffusion(Coefficient(g, random_cells<double>(g, 90, 0.2, 3)));
+  const auto cycle = [&](const Blocks& blocks) {
+    Multigrid<double> m(op, blocks);
+    Field<double> z(blocks, "z");
+    m.apply(z, make_field(blocks, random_cells<double>(g, 5), "r"));
+    return z.gather();
+  };
+  const std::vector<double> expected = cycle(Blocks(g, Serial{1}));
+  for (const DeviceSet& devices : gpu_sets())
+    for (const int parts : {1, 3}) {
+      if (parts < devices.size()) continue;
+      EXPECT_TRUE(same_bits(cycle(Blocks(g, LocalDevices{devices, parts})), expected))
+          << devices.spec() << " " << parts;
+    }
 }
 
 TEST(GridGpu, ExchangesComeInOrderTwoHundredTimes) {
