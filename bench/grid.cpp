@@ -21,7 +21,8 @@ double seconds_since(Clock::time_point start) {
 CartesianGrid box(std::int64_t x, std::int64_t y, std::int64_t z) {
   GridSpec spec;
   spec.lo = {0, 0, 0};
-  spec.hi = {1, static_cast<double>(y) / static_cast<double>(x), static_cast<double>(z) / static_cast<double>(x)};
+  spec.hi = {1, static_cast<double>(y) / static_cast<double>(x),
+             static_cast<double>(z) / static_cast<double>(x)};
   spec.cells = {x, y, z};
   return CartesianGrid(spec);
 }
@@ -29,7 +30,8 @@ CartesianGrid box(std::int64_t x, std::int64_t y, std::int64_t z) {
 /// An operator on blocks with its fields.
 template <class T>
 struct Work {
-  Work(const CartesianGrid& grid, const DeviceSet& devices, int parts, const Operator& op, const PrepareOptions& options)
+  Work(const CartesianGrid& grid, const DeviceSet& devices, int parts, const Operator& op,
+       const PrepareOptions& options)
       : blocks(grid, LocalDevices{devices, parts}), a(op, blocks, options), x(blocks, "x"), y(blocks, "y") {
     x.fill(T(1));
     y.fill(T(0));
@@ -48,9 +50,11 @@ struct Work {
 };
 
 /// The same bytes as `words` reads or writes a cell, moved by a plain copy on the first device.
-std::function<double()> copy_rate(const DeviceSet& devices, std::int64_t bytes_of_a_field, double words, int count) {
+std::function<double()> copy_rate(const DeviceSet& devices, std::int64_t bytes_of_a_field, double words,
+                                  int count) {
   struct Copy {
-    explicit Copy(const DeviceSet& d, std::int64_t bytes) : devices(d), stream(devices[0].create_stream("copy")) {
+    explicit Copy(const DeviceSet& d, std::int64_t bytes)
+        : devices(d), stream(devices[0].create_stream("copy")) {
       const auto n = static_cast<std::uint64_t>(bytes);
       from = Memory(*stream, n, "copied");
       to = Memory(*stream, n, "copy");
@@ -64,7 +68,8 @@ std::function<double()> copy_rate(const DeviceSet& devices, std::int64_t bytes_o
       if (devices[0].kind() == PlatformKind::cuda) {
         copy = copy_operation("copy", to.data(), from.data(), from.bytes(), copy.accesses);
       } else {  // by all threads of the device
-        copy.body = [source = static_cast<const double*>(from.data()), target = static_cast<double*>(to.data()),
+        copy.body = [source = static_cast<const double*>(from.data()),
+                     target = static_cast<double*>(to.data()),
                      n = static_cast<std::int64_t>(from.bytes() / sizeof(double))](LaunchContext& context) {
           context.parallel_for(n, 1 << 16, [&](std::int64_t begin, std::int64_t end) {
             for (std::int64_t i = begin; i < end; ++i) target[i] = source[i] * 1.0;
@@ -88,7 +93,8 @@ std::function<double()> copy_rate(const DeviceSet& devices, std::int64_t bytes_o
 }
 
 template <class T>
-void add_single(std::vector<Case>& cases, const DeviceSet& devices, std::int64_t n, int count, const char* type) {
+void add_single(std::vector<Case>& cases, const DeviceSet& devices, std::int64_t n, int count,
+                const char* type) {
   const DeviceSet first = devices.first();
   const CartesianGrid grid = box(n, n, n);
   const double cells = static_cast<double>(grid.cell_count());
@@ -97,7 +103,8 @@ void add_single(std::vector<Case>& cases, const DeviceSet& devices, std::int64_t
                        const std::shared_ptr<Work<T>>& plain) {
     Case row;
     row.name = fmt::format("{}-{}", name, type);
-    row.work = fmt::format("{}, {} {}{}", name, grid.shape_text(), type, plain ? "; one: one thread a cell" : "");
+    row.work =
+        fmt::format("{}, {} {}{}", name, grid.shape_text(), type, plain ? "; one: one thread a cell" : "");
     row.devices = first[0].name();
     row.mode = "one device";
     row.units = cells;
@@ -111,7 +118,8 @@ void add_single(std::vector<Case>& cases, const DeviceSet& devices, std::int64_t
     row.limit = "copy";
     row.limit_seconds = copy_rate(first, bytes, words, count);
     row.note_after = [best, words, cells] {
-      return fmt::format("; {:.1f} GB/s effective ({} words a cell)", words * cells * sizeof(T) / *best * 1e-9, words);
+      return fmt::format("; {:.1f} GB/s effective ({} words a cell)",
+                         words * cells * sizeof(T) / *best * 1e-9, words);
     };
     cases.push_back(std::move(row));
   };
@@ -148,7 +156,8 @@ void add_cg(std::vector<Case>& cases, const DeviceSet& devices, std::int64_t n, 
   };
   const auto work = std::make_shared<Solve>(grid, first, 1, -laplacian(grid), PrepareOptions{});
   // A right-hand side with all frequencies: constant ones are too easy.
-  work->x.set([](double x, double y, double z) { return (x > 0.4 ? 1 : -0.7) * (y < 0.3 ? 1 : 0.2) + z * z * x; });
+  work->x.set(
+      [](double x, double y, double z) { return (x > 0.4 ? 1 : -0.7) * (y < 0.3 ? 1 : 0.2) + z * z * x; });
   Case row;
   row.name = "cg-iteration-double";
   row.work = fmt::format("one of {} CG iterations with exact sums, {} double", iterations, grid.shape_text());
@@ -162,9 +171,11 @@ void add_cg(std::vector<Case>& cases, const DeviceSet& devices, std::int64_t n, 
 }
 
 template <class T>
-void add_scaling(std::vector<Case>& cases, const DeviceSet& devices, std::int64_t n, int count, const char* type) {
+void add_scaling(std::vector<Case>& cases, const DeviceSet& devices, std::int64_t n, int count,
+                 const char* type) {
   const int parts = devices.size();
-  const auto one = std::make_shared<Work<T>>(box(n, n, n), devices.first(), 1, laplacian(box(n, n, n)), PrepareOptions{});
+  const auto one =
+      std::make_shared<Work<T>>(box(n, n, n), devices.first(), 1, laplacian(box(n, n, n)), PrepareOptions{});
   for (const bool weak : {true, false})
     for (const Overlap overlap : {Overlap::off, Overlap::on}) {
       const CartesianGrid grid = box(n, n, weak ? n * parts : n);
@@ -172,9 +183,11 @@ void add_scaling(std::vector<Case>& cases, const DeviceSet& devices, std::int64_
       options.overlap = overlap;
       const auto all = std::make_shared<Work<T>>(grid, devices, parts, laplacian(grid), options);
       Case row;
-      row.name = fmt::format("{}-{}-{}", weak ? "weak" : "strong", overlap == Overlap::on ? "overlapped" : "blocking", type);
-      row.work = fmt::format("laplacian, {} {} on {} devices; one: {} on the first{}", grid.shape_text(), type, parts,
-                             one->blocks.grid().shape_text(), weak ? " (ratio: the efficiency)" : "");
+      row.name = fmt::format("{}-{}-{}", weak ? "weak" : "strong",
+                             overlap == Overlap::on ? "overlapped" : "blocking", type);
+      row.work =
+          fmt::format("laplacian, {} {} on {} devices; one: {} on the first{}", grid.shape_text(), type,
+                      parts, one->blocks.grid().shape_text(), weak ? " (ratio: the efficiency)" : "");
       row.devices = devices.spec();
       row.mode = overlap == Overlap::on ? "overlapped" : "blocking";
       row.units = static_cast<double>(grid.cell_count());
@@ -187,7 +200,8 @@ void add_scaling(std::vector<Case>& cases, const DeviceSet& devices, std::int64_
   const auto exchange = std::make_shared<Work<T>>(thin, devices, parts, laplacian(thin), PrepareOptions{});
   Case row;
   row.name = fmt::format("exchange-{}", type);
-  row.work = fmt::format("laplacian on two planes a device, {} {}: launches and messages", thin.shape_text(), type);
+  row.work =
+      fmt::format("laplacian on two planes a device, {} {}: launches and messages", thin.shape_text(), type);
   row.devices = devices.spec();
   row.mode = "blocking";
   row.units = static_cast<double>(n * n * 2 * (parts - 1));

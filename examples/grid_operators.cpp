@@ -1,4 +1,5 @@
-// A diffusion problem on three blocks: an operator, its adjoint, a solve, and the gradient with respect to the coefficient.
+// A diffusion problem on three blocks: an operator, its adjoint, a solve, and the gradient with respect to
+// the coefficient.
 
 #include <cmath>
 #include <cstdio>
@@ -12,9 +13,11 @@ int main() {
   spec.lo = {0, 0};
   spec.hi = {1, 2};
   spec.cells = {40, 60};
-  spec.boundaries = {{Boundary::dirichlet(1), Boundary::neumann(0)}, {Boundary::periodic(), Boundary::periodic()}};
+  spec.boundaries = {{Boundary::dirichlet(1), Boundary::neumann(0)},
+                     {Boundary::periodic(), Boundary::periodic()}};
   const CartesianGrid grid(spec);
-  const Coefficient kappa(grid, [](double x, double y, double) { return 1 + 0.5 * std::sin(3 * x) * std::cos(3 * y); });
+  const Coefficient kappa(
+      grid, [](double x, double y, double) { return 1 + 0.5 * std::sin(3 * x) * std::cos(3 * y); });
   const Operator op = -diffusion(kappa, Mean::harmonic);
 
   // Where it runs is said here and nowhere else. Bits do not depend on it.

@@ -34,7 +34,8 @@ int main() {
   const double two_pi = 6.283185307179586;
   for (const Serial& backend : {Serial{1}, Serial{0, {4, 2, 1}}}) {
     const Blocks blocks(grid, backend);
-    PreparedOperator<double> a(user_leaf(grid, fourth_order()) + derivative(grid, 1, Difference::second), blocks);
+    PreparedOperator<double> a(user_leaf(grid, fourth_order()) + derivative(grid, 1, Difference::second),
+                               blocks);
     Field<double> u(blocks, "u"), y(blocks, "y");
     u.set([&](double x, double, double) { return std::sin(two_pi * x); });
     a.apply(y, u);
@@ -45,7 +46,8 @@ int main() {
       // A row in the middle: Dirichlet walls in y do not reach it.
       worst = std::max(worst, std::abs(values[static_cast<std::size_t>(i + 32 * 12)] - exact));
     }
-    std::printf("%d blocks: worst error %s\n", blocks.partition().parts(), worst < 2e-3 * two_pi * two_pi ? "below 0.2 %" : "too large");
+    std::printf("%d blocks: worst error %s\n", blocks.partition().parts(),
+                worst < 2e-3 * two_pi * two_pi ? "below 0.2 %" : "too large");
   }
   return 0;
 }

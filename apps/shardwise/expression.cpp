@@ -35,10 +35,11 @@ class Parser {
 
  private:
   [[noreturn]] void fail(const std::string& expected) const {
-    throw_usage(fmt::format("{}: '{}' is no formula: {} is expected at character {}{}; a formula is made of numbers, x, "
-                            "y, z, t, pi, + - * / ^, parentheses and functions such as sin(x)",
-                            option_, text_, expected, at_ + 1,
-                            at_ < text_.size() ? fmt::format(" ('{}')", text_.substr(at_, 12)) : " (its end)"));
+    throw_usage(fmt::format(
+        "{}: '{}' is no formula: {} is expected at character {}{}; a formula is made of numbers, x, "
+        "y, z, t, pi, + - * / ^, parentheses and functions such as sin(x)",
+        option_, text_, expected, at_ + 1,
+        at_ < text_.size() ? fmt::format(" ('{}')", text_.substr(at_, 12)) : " (its end)"));
   }
   char peek() {
     while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_]))) ++at_;
@@ -108,7 +109,8 @@ class Parser {
       return [number](const double(&)[4]) { return number; };
     }
     std::size_t end = at_;
-    while (end < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[end])) || text_[end] == '_')) ++end;
+    while (end < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[end])) || text_[end] == '_'))
+      ++end;
     const std::string word = text_.substr(at_, end - at_);
     if (word.empty()) fail("a number, a name or '('");
     if (word.size() == 1 && std::string("xyzt").find(word) != std::string::npos) {
@@ -125,8 +127,10 @@ class Parser {
   }
   Value call(const std::string& word, std::size_t end) {
     static const std::map<std::string, double (*)(double)> one{
-        {"sin", std::sin},   {"cos", std::cos},   {"tan", std::tan}, {"exp", std::exp}, {"log", std::log},
-        {"sqrt", std::sqrt}, {"abs", std::fabs}, {"step", [](double v) { return v < 0 ? 0.0 : 1.0; }}};
+        {"sin", std::sin},  {"cos", std::cos},
+        {"tan", std::tan},  {"exp", std::exp},
+        {"log", std::log},  {"sqrt", std::sqrt},
+        {"abs", std::fabs}, {"step", [](double v) { return v < 0 ? 0.0 : 1.0; }}};
     static const std::map<std::string, double (*)(double, double)> two{
         {"min", [](double a, double b) { return b < a ? b : a; }},
         {"max", [](double a, double b) { return a < b ? b : a; }},

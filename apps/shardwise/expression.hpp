@@ -6,8 +6,8 @@
 
 namespace shardwise::program {
 
-/// A parsed formula: numbers, x y z t pi, + - * / ^, parentheses, sin cos tan exp log sqrt abs min max pow step (0 below
-/// 0, else 1).
+/// A parsed formula: numbers, x y z t pi, + - * / ^, parentheses, sin cos tan exp log sqrt abs min max pow
+/// step (0 below 0, else 1).
 class Expression {
  public:
   /// Throws a usage error that names the option, the place and what was expected.

@@ -55,7 +55,8 @@ std::string npy_bytes(std::span<const std::int64_t> values, const std::vector<st
 namespace {
 
 [[noreturn]] void bad_npy(const std::string& path, const std::string& what) {
-  throw_data(fmt::format("'{}' {}; an NPY file of version 1 or 2 with <f8, <f4, <i8 or <i4 is needed", path, what));
+  throw_data(
+      fmt::format("'{}' {}; an NPY file of version 1 or 2 with <f8, <f4, <i8 or <i4 is needed", path, what));
 }
 
 template <class T>
@@ -74,7 +75,9 @@ NpyArray read_npy(const std::string& path) {
   if (!file) throw_data(fmt::format("'{}' cannot be read; check the name", path));
   const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   if (bytes.size() < 12 || bytes.compare(0, 6, "\x93NUMPY") != 0) bad_npy(path, "is no NPY file");
-  const auto byte = [&](std::size_t i) { return static_cast<std::size_t>(static_cast<unsigned char>(bytes[i])); };
+  const auto byte = [&](std::size_t i) {
+    return static_cast<std::size_t>(static_cast<unsigned char>(bytes[i]));
+  };
   const bool second = byte(6) == 2;
   if (byte(6) != 1 && !second) bad_npy(path, fmt::format("has version {}", byte(6)));
   const std::size_t begin = second ? 12 : 10;
@@ -112,11 +115,14 @@ NpyArray read_npy(const std::string& path) {
   const std::size_t item = is("<f8") || is("<i8") ? 8 : is("<f4") || is("<i4") ? 4 : 0;
   if (item == 0) bad_npy(path, fmt::format("has the type{}", type));
   if (bytes.size() - begin - length != count * item)
-    bad_npy(path, fmt::format("has {} bytes of data for {} values of {}", bytes.size() - begin - length, count, item));
+    bad_npy(path, fmt::format("has {} bytes of data for {} values of {}", bytes.size() - begin - length,
+                              count, item));
   std::vector<double> raw(count);
   const char* data = bytes.data() + begin + length;
-  is("<f8") ? convert<double>(data, raw)
-            : is("<i8") ? convert<std::int64_t>(data, raw) : is("<f4") ? convert<float>(data, raw) : convert<std::int32_t>(data, raw);
+  is("<f8")   ? convert<double>(data, raw)
+  : is("<i8") ? convert<std::int64_t>(data, raw)
+  : is("<f4") ? convert<float>(data, raw)
+              : convert<std::int32_t>(data, raw);
   if (fortran) {
     array.values = std::move(raw);
     return array;
@@ -128,7 +134,8 @@ NpyArray read_npy(const std::string& path) {
   for (std::int64_t i = 0; i < n0; ++i)
     for (std::int64_t j = 0; j < n1; ++j)
       for (std::int64_t k = 0; k < n2; ++k)
-        array.values[static_cast<std::size_t>(i + n0 * (j + n1 * k))] = raw[static_cast<std::size_t>(k + n2 * (j + n1 * i))];
+        array.values[static_cast<std::size_t>(i + n0 * (j + n1 * k))] =
+            raw[static_cast<std::size_t>(k + n2 * (j + n1 * i))];
   return array;
 }
 

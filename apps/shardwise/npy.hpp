@@ -21,8 +21,8 @@ struct NpyArray {
   std::vector<double> values;
 };
 
-/// Reads `<f8`, `<f4`, `<i8` or `<i4` of up to three dimensions, in C or Fortran order. Throws data errors that name the
-/// file and what is wrong with it.
+/// Reads `<f8`, `<f4`, `<i8` or `<i4` of up to three dimensions, in C or Fortran order. Throws data errors
+/// that name the file and what is wrong with it.
 NpyArray read_npy(const std::string& path);
 
 }  // namespace shardwise::program

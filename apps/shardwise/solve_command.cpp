@@ -11,6 +11,7 @@
 #include "npy.hpp"
 #include "progress.hpp"
 #include "report_file.hpp"
+#include "shardwise/grid/multigrid.hpp"
 #include "shardwise/runtime/error.hpp"
 #include "shardwise/shard/hash.hpp"
 #include "signals.hpp"
@@ -81,9 +82,16 @@ Outcome run_on(const SolveRequest& r, const Blocks& blocks, bool show) {
     options.max_iterations = r.max_iterations;
     options.accumulation = r.accumulation;
     options.jacobi = r.jacobi;
+    std::optional<Multigrid<T>> multigrid;
+    if (r.multigrid) {
+      multigrid.emplace(-l, blocks);
+      options.preconditioner = multigrid->preconditioner();
+    }
     options.cancel = &stop_requested();
     if (progress)
-      options.progress = [&](std::int64_t iteration, double) { progress->update(iteration, r.max_iterations); };
+      options.progress = [&](std::int64_t iteration, double) {
+        progress->update(iteration, r.max_iterations);
+      };
     const auto start = Clock::now();
     outcome.solver = conjugate_gradient(a, u, b, options);
     outcome.seconds = std::chrono::duration<double>(Clock::now() - start).count();
@@ -95,9 +103,11 @@ Outcome run_on(const SolveRequest& r, const Blocks& blocks, bool show) {
   outcome.field.assign(values.begin(), values.end());
   for (std::size_t i = 0; i < values.size(); ++i)
     if (!std::isfinite(values[i]))
-      throw Error(ErrorClass::not_converged,
-                  fmt::format("solve: u is {} at cell {} (first index fastest); look at the boundary values and kappa",
-                              outcome.field[i], i));
+      throw Error(
+          ErrorClass::not_converged,
+          fmt::format(
+              "solve: u is {} at cell {} (first index fastest); look at the boundary values and kappa",
+              outcome.field[i], i));
   return outcome;
 }
 
@@ -124,7 +134,8 @@ std::string npy_of(const CartesianGrid& g, const std::vector<double>& field) {
   for (std::int64_t k = 0; k < n2; ++k)
     for (std::int64_t j = 0; j < n1; ++j)
       for (std::int64_t i = 0; i < n0; ++i)
-        c[static_cast<std::size_t>(k + n2 * (j + n1 * i))] = field[static_cast<std::size_t>(i + n0 * (j + n1 * k))];
+        c[static_cast<std::size_t>(k + n2 * (j + n1 * i))] =
+            field[static_cast<std::size_t>(i + n0 * (j + n1 * k))];
   std::vector<std::int64_t> shape;
   for (int d = 0; d < g.dims(); ++d) shape.push_back(g.cells(d));
   return npy_bytes(c, shape);
@@ -141,8 +152,10 @@ std::string vti_of(const CartesianGrid& g, const std::vector<double>& field) {
   }
   std::string text = fmt::format(
       "<?xml version=\"1.0\"?>\n<VTKFile type=\"ImageData\" version=\"1.0\" byte_order=\"LittleEndian\" "
-      "header_type=\"UInt64\">\n <ImageData WholeExtent=\"{0}\" Origin=\"{1}\" Spacing=\"{2}\">\n  <Piece Extent=\"{0}\">\n"
-      "   <CellData Scalars=\"u\">\n    <DataArray type=\"Float64\" Name=\"u\" format=\"appended\" offset=\"0\"/>\n"
+      "header_type=\"UInt64\">\n <ImageData WholeExtent=\"{0}\" Origin=\"{1}\" Spacing=\"{2}\">\n  <Piece "
+      "Extent=\"{0}\">\n"
+      "   <CellData Scalars=\"u\">\n    <DataArray type=\"Float64\" Name=\"u\" format=\"appended\" "
+      "offset=\"0\"/>\n"
       "   </CellData>\n  </Piece>\n </ImageData>\n <AppendedData encoding=\"raw\">\n_",
       extent, origin, spacing);
   const std::uint64_t bytes = field.size() * sizeof(double);
@@ -165,8 +178,9 @@ Json grid_json(const CartesianGrid& g) {
 
 int run(const SolveOptions& options) {
   SolveRequest r = solve_request(options);
-  for (const auto& [path, name] : {std::pair{options.field, "--field"}, std::pair{options.residuals, "--residuals"},
-                                   std::pair{options.json, "--json"}})
+  for (const auto& [path, name] :
+       {std::pair{options.field, "--field"}, std::pair{options.residuals, "--residuals"},
+        std::pair{options.json, "--json"}})
     if (!path.empty()) check_output(path, name);
   const DeviceSet devices = r.serial ? DeviceSet() : open(options.devices);
   const Blocks blocks = blocks_of(r, devices);
@@ -174,8 +188,8 @@ int run(const SolveOptions& options) {
   const bool heat = r.problem == "heat";
   if (options.dry_run) {
     const auto& p = partition.process_grid();
-    write_stdout(fmt::format("{}: {} cells in {} blocks ({} x {} x {}) on {}{}\n", r.problem, r.grid->shape_text(),
-                             partition.parts(), p[0], p[1], p[2], blocks.transport(),
+    write_stdout(fmt::format("{}: {} cells in {} blocks ({} x {} x {}) on {}{}\n", r.problem,
+                             r.grid->shape_text(), partition.parts(), p[0], p[1], p[2], blocks.transport(),
                              heat ? fmt::format("; {} steps of {:.6g}", r.steps, r.dt) : ""));
     return 0;
   }
@@ -199,32 +213,34 @@ int run(const SolveOptions& options) {
   // Words a cell: 11 an iteration of CG; a stage reads and writes u, k and the lift several times.
   const double cells = static_cast<double>(r.grid->cell_count()), word = r.single ? 4 : 8;
   const double moved = heat ? 0 : 11 * word * cells * static_cast<double>(s.iterations);
-  const Json report = {{"schema", 1},
-                       {"command", "solve"},
-                       {"problem", r.problem},
-                       {"grid", grid_json(*r.grid)},
-                       {"precision", r.single ? "float" : "double"},
-                       {"parts", partition.parts()},
-                       {"process_grid", partition.process_grid()},
-                       {"transport", blocks.transport()},
-                       {"applies", outcome.applies},
-                       {"exchanges_per_apply",
-                        static_cast<double>(outcome.exchanges) / static_cast<double>(std::max<std::int64_t>(outcome.applies, 1))},
-                       {"steps", heat ? Json(r.steps) : Json(nullptr)},
-                       {"dt", heat ? Json(r.dt) : Json(nullptr)},
-                       {"converged", heat ? Json(nullptr) : Json(s.converged)},
-                       {"reason", heat ? Json(nullptr) : Json(s.reason())},
-                       {"iterations", heat ? Json(nullptr) : Json(s.iterations)},
-                       {"tolerance", heat ? Json(nullptr) : number_or_null(s.tolerance)},
-                       {"true_residual", heat ? Json(nullptr) : number_or_null(s.true_residual)},
-                       {"history", s.history},
-                       {"seconds", outcome.seconds},
-                       {"t_eff_gb_s", heat ? Json(nullptr) : Json(moved / outcome.seconds * 1e-9)},
-                       {"digest", hasher.hex()},
-                       {"verify", verify}};
+  const Json report = {
+      {"schema", 1},
+      {"command", "solve"},
+      {"problem", r.problem},
+      {"grid", grid_json(*r.grid)},
+      {"precision", r.single ? "float" : "double"},
+      {"parts", partition.parts()},
+      {"process_grid", partition.process_grid()},
+      {"transport", blocks.transport()},
+      {"applies", outcome.applies},
+      {"exchanges_per_apply", static_cast<double>(outcome.exchanges) /
+                                  static_cast<double>(std::max<std::int64_t>(outcome.applies, 1))},
+      {"steps", heat ? Json(r.steps) : Json(nullptr)},
+      {"dt", heat ? Json(r.dt) : Json(nullptr)},
+      {"converged", heat ? Json(nullptr) : Json(s.converged)},
+      {"reason", heat ? Json(nullptr) : Json(s.reason())},
+      {"iterations", heat ? Json(nullptr) : Json(s.iterations)},
+      {"tolerance", heat ? Json(nullptr) : number_or_null(s.tolerance)},
+      {"true_residual", heat ? Json(nullptr) : number_or_null(s.true_residual)},
+      {"history", s.history},
+      {"seconds", outcome.seconds},
+      {"t_eff_gb_s", heat ? Json(nullptr) : Json(moved / outcome.seconds * 1e-9)},
+      {"digest", hasher.hex()},
+      {"verify", verify}};
   OutputSet outputs;
   if (!options.field.empty())
-    outputs.stage(options.field, options.field.ends_with(".vti") ? vti_of(*r.grid, outcome.field) : npy_of(*r.grid, outcome.field));
+    outputs.stage(options.field, options.field.ends_with(".vti") ? vti_of(*r.grid, outcome.field)
+                                                                 : npy_of(*r.grid, outcome.field));
   if (!options.residuals.empty()) {
     std::string csv = "iteration,residual\n";
     for (std::size_t i = 0; i < s.history.size(); ++i) csv += fmt::format("{},{:.17g}\n", i, s.history[i]);
@@ -236,22 +252,25 @@ int run(const SolveOptions& options) {
     write_stdout(json_text(report));
   } else {
     std::string text = fmt::format("{}: {} cells, {}, {} block{} on {}\n", r.problem, r.grid->shape_text(),
-                                   r.single ? "float" : "double", partition.parts(), partition.parts() == 1 ? "" : "s",
-                                   blocks.transport());
+                                   r.single ? "float" : "double", partition.parts(),
+                                   partition.parts() == 1 ? "" : "s", blocks.transport());
     text += heat ? fmt::format("{} steps of {:.6g} in {}\n", r.steps, r.dt, short_time(outcome.seconds))
-                 : fmt::format("{} after {} iterations, |f - A u| = {:.3e} (asked {:.3e}), {}\n", s.reason(), s.iterations,
-                               s.true_residual, s.tolerance, short_time(outcome.seconds));
-    if (options.verify) text += equal ? "verify: the bits of one block on the host\n" : "verify: other bits than one block\n";
+                 : fmt::format("{} after {} iterations, |f - A u| = {:.3e} (asked {:.3e}), {}\n", s.reason(),
+                               s.iterations, s.true_residual, s.tolerance, short_time(outcome.seconds));
+    if (options.verify)
+      text += equal ? "verify: the bits of one block on the host\n" : "verify: other bits than one block\n";
     write_stdout(text + fmt::format("digest {}\n", report["digest"].get<std::string>()));
   }
   if (!equal)
-    throw Error(ErrorClass::mismatch, fmt::format("--verify: u differs from one block on the host by {:.3e} of its largest value",
-                                                  verify["max_relative"].get<double>()));
+    throw Error(ErrorClass::mismatch,
+                fmt::format("--verify: u differs from one block on the host by {:.3e} of its largest value",
+                            verify["max_relative"].get<double>()));
   if (!heat && !s.converged)
-    throw Error(ErrorClass::not_converged,
-                fmt::format("solve: {} after {} iterations with |f - A u| = {:.3e}, asked was {:.3e}; raise "
-                            "--max-iterations or --rtol, or use --preconditioner jacobi (outputs were written)",
-                            s.reason(), s.iterations, s.true_residual, s.tolerance));
+    throw Error(
+        ErrorClass::not_converged,
+        fmt::format("solve: {} after {} iterations with |f - A u| = {:.3e}, asked was {:.3e}; raise "
+                    "--max-iterations or --rtol, or use --preconditioner jacobi (outputs were written)",
+                    s.reason(), s.iterations, s.true_residual, s.tolerance));
   return 0;
 }
 
@@ -259,8 +278,9 @@ int run(const SolveOptions& options) {
 
 void add_solve(Commands& commands, CLI::App& root) {
   const auto options = std::make_shared<SolveOptions>();
-  CLI::App* app = add_command(commands, root, "solve", "Solve Poisson, diffusion and heat problems on a Cartesian grid",
-                              "shardwise solve poisson --size 64x64x64 --rhs \"sin(3*x)*y\" --devices host:2 --field u.npy");
+  CLI::App* app = add_command(
+      commands, root, "solve", "Solve Poisson, diffusion and heat problems on a Cartesian grid",
+      "shardwise solve poisson --size 64x64x64 --rhs \"sin(3*x)*y\" --devices host:2 --field u.npy");
   add_solve_options(*app, *options);
   commands.actions[app] = [options] { return run(*options); };
 }

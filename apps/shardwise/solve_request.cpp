@@ -34,16 +34,18 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 }
 
 /// An array of this shape, or of `components` of them along a last axis.
-std::vector<double> array_of(const std::string& option, const std::string& path, const std::vector<std::int64_t>& shape) {
+std::vector<double> array_of(const std::string& option, const std::string& path,
+                             const std::vector<std::int64_t>& shape) {
   NpyArray array = read_npy(path);
   if (array.shape == shape) return std::move(array.values);
   const std::vector<std::int64_t> reversed(array.shape.rbegin(), array.shape.rend());
-  throw_data(fmt::format("{}: '{}' has the shape {}, the grid {}; {}", option, path, shape_text(array.shape),
-                         shape_text(shape),
-                         reversed == shape ? "arrays are [x, y, z]: save the transpose (array.T)" : "give one value a cell"));
+  throw_data(fmt::format(
+      "{}: '{}' has the shape {}, the grid {}; {}", option, path, shape_text(array.shape), shape_text(shape),
+      reversed == shape ? "arrays are [x, y, z]: save the transpose (array.T)" : "give one value a cell"));
 }
 
-CellValues cell_values(const std::string& option, const std::string& text, const std::vector<std::int64_t>& shape) {
+CellValues cell_values(const std::string& option, const std::string& text,
+                       const std::vector<std::int64_t>& shape) {
   CellValues values;
   values.option = option;
   if (text.empty()) return values;
@@ -51,8 +53,8 @@ CellValues cell_values(const std::string& option, const std::string& text, const
     values.array = array_of(option, text, shape);
     for (std::size_t i = 0; i < values.array->size(); ++i)
       if (!std::isfinite((*values.array)[i]))
-        throw_data(fmt::format("{}: '{}' has {} at cell {} (first index fastest); values must be finite", option, text,
-                               (*values.array)[i], i));
+        throw_data(fmt::format("{}: '{}' has {} at cell {} (first index fastest); values must be finite",
+                               option, text, (*values.array)[i], i));
   } else {
     values.formula.emplace(option, text);
   }
@@ -60,10 +62,13 @@ CellValues cell_values(const std::string& option, const std::string& text, const
 }
 
 std::vector<std::int64_t> size_value(const std::string& text) {
-  if (text.empty()) throw_usage("solve: --size is missing; give the cells of each dimension, such as --size 64x64");
+  if (text.empty())
+    throw_usage("solve: --size is missing; give the cells of each dimension, such as --size 64x64");
   std::vector<std::int64_t> cells;
-  for (const std::string& part : split(text, 'x')) cells.push_back(count_value("--size", part, 1, std::int64_t{1} << 31));
-  if (cells.size() > 3) throw_usage(fmt::format("--size: '{}' has {} dimensions; 1 to 3", text, cells.size()));
+  for (const std::string& part : split(text, 'x'))
+    cells.push_back(count_value("--size", part, 1, std::int64_t{1} << 31));
+  if (cells.size() > 3)
+    throw_usage(fmt::format("--size: '{}' has {} dimensions; 1 to 3", text, cells.size()));
   return cells;
 }
 
@@ -75,8 +80,8 @@ void set_extent(GridSpec& spec, const std::string& text) {
   if (text.empty()) return;
   const std::vector<std::string> parts = split(text, 'x');
   if (parts.size() != dims)
-    throw_usage(fmt::format("--extent: '{}' has {} dimensions, --size {}; give a length or lo:hi for each", text,
-                            parts.size(), dims));
+    throw_usage(fmt::format("--extent: '{}' has {} dimensions, --size {}; give a length or lo:hi for each",
+                            text, parts.size(), dims));
   for (std::size_t d = 0; d < dims; ++d) {
     const std::vector<std::string> ends = split(parts[d], ':');
     const auto number = [&](const std::string& t) { return Expression("--extent", t)(0, 0, 0); };
@@ -84,7 +89,8 @@ void set_extent(GridSpec& spec, const std::string& text) {
     if (ends.size() == 2) spec.lo[d] = number(ends[0]);
     spec.hi[d] = number(ends.back());
     if (!(spec.lo[d] < spec.hi[d]))
-      throw_usage(fmt::format("--extent: '{}' goes from {} to {}; the end must be larger", parts[d], spec.lo[d], spec.hi[d]));
+      throw_usage(fmt::format("--extent: '{}' goes from {} to {}; the end must be larger", parts[d],
+                              spec.lo[d], spec.hi[d]));
   }
 }
 
@@ -93,7 +99,8 @@ Boundary face_boundary(const Boundary& condition, const std::string& option, con
                        const CartesianGrid& plain, int d, int side) {
   if (text.empty()) return condition;
   const Expression formula(option, text);
-  if (formula.uses_time()) throw_usage(fmt::format("{}: boundary values cannot depend on t in this version", option));
+  if (formula.uses_time())
+    throw_usage(fmt::format("{}: boundary values cannot depend on t in this version", option));
   const int e0 = d == 0 ? 1 : 0, e1 = d == 2 ? 1 : 2;
   std::vector<double> values;
   bool same = true;
@@ -109,7 +116,8 @@ Boundary face_boundary(const Boundary& condition, const std::string& option, con
   if (!same) return condition.with_values(std::move(values));
   Boundary uniform = condition;
   uniform.value = values.front();
-  if (!std::isfinite(uniform.value)) throw_usage(fmt::format("{}: the value '{}' is {}", option, text, uniform.value));
+  if (!std::isfinite(uniform.value))
+    throw_usage(fmt::format("{}: the value '{}' is {}", option, text, uniform.value));
   return uniform;
 }
 
@@ -122,9 +130,13 @@ void set_boundaries(GridSpec& spec, const std::vector<std::string>& texts) {
     const std::string face = text.substr(0, colon);
     const int d = face.size() == 2 ? static_cast<int>(std::string("xyz").find(face[0])) : -1;
     if (colon == std::string::npos || d < 0 || d >= plain.dims() || (face[1] != '-' && face[1] != '+'))
-      throw_usage(fmt::format("{}: FACE:KIND=VALUE is needed, with a face {} and a kind dirichlet, neumann, flux, "
-                              "robin or periodic",
-                              option, plain.dims() == 1 ? "x- or x+" : plain.dims() == 2 ? "x- x+ y- y+" : "x- x+ y- y+ z- z+"));
+      throw_usage(
+          fmt::format("{}: FACE:KIND=VALUE is needed, with a face {} and a kind dirichlet, neumann, flux, "
+                      "robin or periodic",
+                      option,
+                      plain.dims() == 1   ? "x- or x+"
+                      : plain.dims() == 2 ? "x- x+ y- y+"
+                                          : "x- x+ y- y+ z- z+"));
     const int side = face[1] == '-' ? 0 : 1;
     const std::size_t equal = text.find('=', colon);
     const std::string kind =
@@ -137,15 +149,17 @@ void set_boundaries(GridSpec& spec, const std::vector<std::string>& texts) {
     if (kind == "flux") condition = Boundary::conormal_flux();
     if (kind == "robin") {
       const std::vector<std::string> abf = split(value, ',');
-      if (abf.size() != 3)
-        throw_usage(fmt::format("{}: robin=A,B,F is needed: A u + B du/dn = F", option));
+      if (abf.size() != 3) throw_usage(fmt::format("{}: robin=A,B,F is needed: A u + B du/dn = F", option));
       const double a = Expression(option, abf[0])(0, 0, 0), b = Expression(option, abf[1])(0, 0, 0);
       condition = Boundary::robin(a, b, 0);
       // Constructed as Dirichlet or Neumann where one of them is 0: the value is divided likewise.
-      value = b == 0 ? fmt::format("({})/({})", abf[2], abf[0]) : a == 0 ? fmt::format("({})/({})", abf[2], abf[1]) : abf[2];
+      value = b == 0   ? fmt::format("({})/({})", abf[2], abf[0])
+              : a == 0 ? fmt::format("({})/({})", abf[2], abf[1])
+                       : abf[2];
     }
     if (kind == "periodic" && !value.empty()) throw_usage(fmt::format("{}: periodic has no value", option));
-    Boundary& target = side == 0 ? spec.boundaries[static_cast<std::size_t>(d)].low : spec.boundaries[static_cast<std::size_t>(d)].high;
+    Boundary& target = side == 0 ? spec.boundaries[static_cast<std::size_t>(d)].low
+                                 : spec.boundaries[static_cast<std::size_t>(d)].high;
     target = face_boundary(condition, option, value, plain, d, side);
     // Periodic means both faces.
     if (kind == "periodic")
@@ -155,7 +169,8 @@ void set_boundaries(GridSpec& spec, const std::vector<std::string>& texts) {
 
 double number_value(const std::string& option, const std::string& text) {
   const double value = Expression(option, text)(0, 0, 0);
-  if (!std::isfinite(value) || value < 0) throw_usage(fmt::format("{}: '{}' is {}; a number of at least 0", option, text, value));
+  if (!std::isfinite(value) || value < 0)
+    throw_usage(fmt::format("{}: '{}' is {}; a number of at least 0", option, text, value));
   return value;
 }
 
@@ -172,18 +187,21 @@ std::vector<double> CellValues::on(const CartesianGrid& grid, double t) const {
                                               grid.dims() > 2 ? grid.centre(2, k) : 0, t)
                                  : 0;
         if (!std::isfinite(v))
-          throw_usage(fmt::format("{}: '{}' is {} at cell ({}, {}, {})", option, formula->text(), v, i, j, k));
+          throw_usage(
+              fmt::format("{}: '{}' is {} at cell ({}, {}, {})", option, formula->text(), v, i, j, k));
         values.push_back(v);
       }
   return values;
 }
 
 void add_solve_options(CLI::App& app, SolveOptions& o) {
-  app.add_option("problem", o.problem,
-                 "poisson: -lap u = f; diffusion: -div(kappa grad u) = f; heat: u_t = div(kappa grad u) + source")
+  app.add_option(
+         "problem", o.problem,
+         "poisson: -lap u = f; diffusion: -div(kappa grad u) = f; heat: u_t = div(kappa grad u) + source")
       ->type_name("PROBLEM");
   app.add_option("--size", o.size, "Cells of each dimension: 64x64x32")->type_name("NxNxN");
-  app.add_option("--extent", o.extent, "Lengths, or lo:hi, of each dimension: 1x1x0.5 (1 each)")->type_name("LxLxL");
+  app.add_option("--extent", o.extent, "Lengths, or lo:hi, of each dimension: 1x1x0.5 (1 each)")
+      ->type_name("LxLxL");
   app.add_option("--bc", o.boundaries,
                  "FACE:KIND=VALUE: x-:dirichlet=1, y+:neumann=0, z-:flux=sin(x), x+:robin=A,B,F, y-:periodic "
                  "(dirichlet=0 everywhere)")
@@ -193,9 +211,11 @@ void add_solve_options(CLI::App& app, SolveOptions& o) {
   app.add_option("--source", o.source, "Source of heat, may depend on t (0)")->type_name("F");
   app.add_option("--guess", o.guess, "Where the solver begins (0)")->type_name("F");
   app.add_option("--kappa", o.kappa, "Coefficient, for diffusion and heat (1)")->type_name("F");
-  app.add_option("--mean", o.mean, "arithmetic | harmonic | geometric: the coefficient of a face")->type_name("MEAN");
+  app.add_option("--mean", o.mean, "arithmetic | harmonic | geometric: the coefficient of a face")
+      ->type_name("MEAN");
   app.add_option("--parts", o.parts, "Slabs, spread over the devices (one a device)")->type_name("N");
-  app.add_option("--process-grid", o.process_grid, "Blocks: parts along each dimension, 0 is free")->type_name("PxPxP");
+  app.add_option("--process-grid", o.process_grid, "Blocks: parts along each dimension, 0 is free")
+      ->type_name("PxPxP");
   app.add_option("--backend", o.backend, "auto | serial | local (auto: local)")->type_name("NAME");
   app.add_option("--precision", o.precision, "float | double (double)")->type_name("TYPE");
   app.add_option("--steps", o.steps, "Time steps, for heat")->type_name("N");
@@ -204,15 +224,19 @@ void add_solve_options(CLI::App& app, SolveOptions& o) {
   app.add_option("--rtol", o.rtol, "Stops at |f - A u| <= max(rtol |f|, atol) (1e-8)")->type_name("R");
   app.add_option("--atol", o.atol, "The same, absolute (0)")->type_name("R");
   app.add_option("--max-iterations", o.max_iterations, "Most iterations (10000)")->type_name("N");
-  app.add_option("--preconditioner", o.preconditioner, "none | jacobi (none)")->type_name("NAME");
-  app.add_option("--accumulation", o.accumulation, "fast | ordered | exact: the sums of the solver (exact)")->type_name("NAME");
-  app.add_option("--field", o.field, "Write u: FILE.npy ([x, y, z]) or FILE.vti (VTK image)")->type_name("FILE");
+  app.add_option("--preconditioner", o.preconditioner, "none | jacobi | multigrid (none)")->type_name("NAME");
+  app.add_option("--accumulation", o.accumulation, "fast | ordered | exact: the sums of the solver (exact)")
+      ->type_name("NAME");
+  app.add_option("--field", o.field, "Write u: FILE.npy ([x, y, z]) or FILE.vti (VTK image)")
+      ->type_name("FILE");
   app.add_option("--residuals", o.residuals, "Write iteration and residual, as CSV")->type_name("FILE");
-  app.add_option("--json", o.json, "Write the report as JSON ('-': to standard output, alone)")->type_name("FILE");
+  app.add_option("--json", o.json, "Write the report as JSON ('-': to standard output, alone)")
+      ->type_name("FILE");
   app.add_flag("--verify", o.verify, "Repeat on one block on the host and compare the bits");
   app.add_flag("--dry-run", o.dry_run, "Check and print the plan, run nothing");
   add_device_options(app, o.devices);
-  add_refused(app, {"--slice", "--png", "--checkpoint", "--every", "--restart", "--memory", "--weights", "--trace"});
+  add_refused(
+      app, {"--slice", "--png", "--checkpoint", "--every", "--restart", "--memory", "--weights", "--trace"});
 }
 
 SolveRequest solve_request(const SolveOptions& o) {
@@ -221,7 +245,8 @@ SolveRequest solve_request(const SolveOptions& o) {
   r.problem = word_value("solve", o.problem, {"poisson", "diffusion", "heat"});
   const bool heat = r.problem == "heat";
   const auto only = [&](const std::string& value, const char* option, bool allowed, const char* who) {
-    if (!value.empty() && !allowed) throw_usage(fmt::format("{} is for {}; leave it out of {}", option, who, r.problem));
+    if (!value.empty() && !allowed)
+      throw_usage(fmt::format("{} is for {}; leave it out of {}", option, who, r.problem));
   };
   only(o.rhs, "--rhs", !heat, "poisson and diffusion (heat has --source)");
   only(o.guess, "--guess", !heat, "poisson and diffusion (heat has --initial)");
@@ -253,12 +278,15 @@ SolveRequest solve_request(const SolveOptions& o) {
     r.kappa_max = most == *least ? most : 1.25 * most;
     r.kappa.emplace(*r.grid, kappa);
   }
-  if (!o.parts.empty()) r.partition.parts = static_cast<int>(count_value("--parts", o.parts, 1, 1'000'000));
-  else r.partition.parts = 0;
+  if (!o.parts.empty())
+    r.partition.parts = static_cast<int>(count_value("--parts", o.parts, 1, 1'000'000));
+  else
+    r.partition.parts = 0;
   if (!o.process_grid.empty()) {
     const std::vector<std::string> p = split(o.process_grid, 'x');
     if (p.size() != spec.cells.size())
-      throw_usage(fmt::format("--process-grid: '{}' has {} dimensions, --size {}", o.process_grid, p.size(), spec.cells.size()));
+      throw_usage(fmt::format("--process-grid: '{}' has {} dimensions, --size {}", o.process_grid, p.size(),
+                              spec.cells.size()));
     for (std::size_t d = 0; d < p.size(); ++d)
       r.partition.process_grid[d] = static_cast<int>(count_value("--process-grid", p[d], 0, 1'000'000));
     r.partition.blocks = true;
@@ -268,7 +296,10 @@ SolveRequest solve_request(const SolveOptions& o) {
   r.max_iterations = count_value("--max-iterations", o.max_iterations, 1, std::int64_t{1} << 40);
   r.rtol = number_value("--rtol", o.rtol);
   r.atol = number_value("--atol", o.atol);
-  r.jacobi = word_value("--preconditioner", o.preconditioner, {"none", "jacobi"}) == "jacobi";
+  const std::string preconditioner =
+      word_value("--preconditioner", o.preconditioner, {"none", "jacobi", "multigrid"});
+  r.jacobi = preconditioner == "jacobi";
+  r.multigrid = preconditioner == "multigrid";
   r.accumulation = accumulation_of(o.accumulation);
   if (!o.field.empty() && !o.field.ends_with(".npy") && !o.field.ends_with(".vti"))
     throw_usage(fmt::format("--field: '{}' has to end in .npy or .vti", o.field));
@@ -280,9 +311,10 @@ SolveRequest solve_request(const SolveOptions& o) {
   const double limit = largest_step(r.scheme, diffusion_radius(*r.grid, r.kappa_max));
   r.dt = o.dt.empty() ? 0.9 * limit : positive_value("--dt", o.dt);
   if (r.dt > limit)
-    throw_usage(fmt::format("--dt: {} is above the stability limit {} of {} on this grid (largest kappa {}); use less, or "
-                            "fewer cells",
-                            r.dt, limit, scheme, r.kappa_max));
+    throw_usage(fmt::format(
+        "--dt: {} is above the stability limit {} of {} on this grid (largest kappa {}); use less, or "
+        "fewer cells",
+        r.dt, limit, scheme, r.kappa_max));
   return r;
 }
 

@@ -47,7 +47,7 @@ struct SolveRequest {
   std::int64_t steps = 0, max_iterations = 0;
   double dt = 0, rtol = 0, atol = 0;
   TimeScheme scheme = TimeScheme::rk4;
-  bool jacobi = false;
+  bool jacobi = false, multigrid = false;
   Accumulation accumulation = Accumulation::exact;
 };
 

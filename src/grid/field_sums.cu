@@ -9,7 +9,7 @@ namespace {
 
 constexpr int threads = 256;
 constexpr int most_pieces = 528;  ///< four blocks for each multiprocessor of the largest GPUs: one wave
-constexpr int batch = 4;  ///< summands whose window is found together
+constexpr int batch = 4;          ///< summands whose window is found together
 
 __device__ SumPartial merged(const SumPartial& a, const SumPartial& b, int count) {
   SumPartial r = a;
@@ -54,7 +54,8 @@ struct ThreadSum {
 
 /// `flat`: all fields are without gaps, cells are counted through.
 template <class Body, bool flat>
-__global__ void __launch_bounds__(threads) sum_kernel(CellBox box, Body body, bool exact, SumPartial* partials) {
+__global__ void __launch_bounds__(threads)
+    sum_kernel(CellBox box, Body body, bool exact, SumPartial* partials) {
   constexpr int count = Body::count;
   ThreadSum sums[count];
   const std::int64_t n0 = box.size(0), n1 = box.size(1), cells = box.count();
@@ -107,7 +108,8 @@ int cuda_sum_pieces(std::int64_t cells) {
 }
 
 template <class Body>
-void sum_cells_on_cuda(LaunchContext& context, const CellBox& box, const Body& body, bool exact, SumPartial* partials) {
+void sum_cells_on_cuda(LaunchContext& context, const CellBox& box, const Body& body, bool exact,
+                       SumPartial* partials) {
   const auto stream = static_cast<cudaStream_t>(context.native_stream());
   const int pieces = cuda_sum_pieces(box.count());
   if (body.flat(box.size(0), box.size(1)))

@@ -3,10 +3,14 @@
 #include "grid/cell_launch.cuh"
 #include "grid/ghost_kernel.hpp"
 #include "grid/leaf_kernel.hpp"
+#include "grid/transfer_kernel.hpp"
 #include "runtime/cuda/for_each.cuh"
 
 #define SW_GRID_BODIES(T)                                       \
   SW_INSTANTIATE_FOR_EACH(shardwise::SetBody<T>);               \
+  SW_INSTANTIATE_FOR_EACH(shardwise::DenseBody<T>);             \
+  SW_INSTANTIATE_FOR_EACH_CELL(shardwise::ProlongBody<T>);      \
+  SW_INSTANTIATE_FOR_EACH_CELL(shardwise::RestrictBody<T>);     \
   SW_INSTANTIATE_FOR_EACH_CELL(shardwise::ScaleBody<T, false>); \
   SW_INSTANTIATE_FOR_EACH_CELL(shardwise::ScaleBody<T, true>);  \
   SW_INSTANTIATE_FOR_EACH_CELL(shardwise::FillBody<T>);         \

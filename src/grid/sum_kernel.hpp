@@ -27,7 +27,8 @@ struct CgUpdateBody {
   CellPointer<const T> p, q, inverse_diagonal;  ///< the last may be null: 1
   T alpha;
   bool flat(std::int64_t n0, std::int64_t n1) const {
-    return x.flat(n0, n1) && r.flat(n0, n1) && p.flat(n0, n1) && q.flat(n0, n1) && inverse_diagonal.flat(n0, n1);
+    return x.flat(n0, n1) && r.flat(n0, n1) && p.flat(n0, n1) && q.flat(n0, n1) &&
+           inverse_diagonal.flat(n0, n1);
   }
   SW_HD void cell(std::int64_t i, std::int64_t j, std::int64_t k, double (&out)[2]) const {
     T* const xs = x.at(i, j, k);

@@ -1,9 +1,10 @@
-// Grids on GPUs have the bits of the host: leaves, adjoints, lifts, gradients, solvers, for every partition; the march
-// has the bits of the kernel with one thread a cell.
+// Grids on GPUs have the bits of the host: leaves, adjoints, lifts, gradients, solvers, for every partition;
+// the march has the bits of the kernel with one thread a cell.
 
 #include <gtest/gtest.h>
 
 #include "grid/grid_cases.hpp"
+#include "shardwise/grid/multigrid.hpp"
 #include "shardwise/grid/solvers.hpp"
 
 namespace shardwise::grid_test {
@@ -25,10 +26,12 @@ std::vector<DeviceSet> gpu_sets() {
 }
 
 template <class T>
-std::vector<std::vector<T>> everything(const Operator& op, const Blocks& blocks, const PrepareOptions& options) {
+std::vector<std::vector<T>> everything(const Operator& op, const Blocks& blocks,
+                                       const PrepareOptions& options) {
   const CartesianGrid& g = blocks.grid();
   PreparedOperator<T> a(op, blocks, options);
-  Field<T> x = make_field(blocks, random_cells<T>(g, 1), "x"), y = make_field(blocks, random_cells<T>(g, 2), "y");
+  Field<T> x = make_field(blocks, random_cells<T>(g, 1), "x"),
+           y = make_field(blocks, random_cells<T>(g, 2), "y");
   Field<T> out(blocks, "out");
   std::vector<std::vector<T>> result;
   const auto keep = [&] { result.push_back(out.gather()); };
@@ -53,7 +56,8 @@ void check(const CartesianGrid& g, const std::vector<LeafCase>& cases) {
         if (parts < devices.size()) continue;
         for (const bool plain : {false, true})
           for (const Overlap overlap : {Overlap::off, Overlap::on}) {
-            SCOPED_TRACE(c.name + " on " + devices.spec() + " parts " + std::to_string(parts) + (plain ? " plain" : ""));
+            SCOPED_TRACE(c.name + " on " + devices.spec() + " parts " + std::to_string(parts) +
+                         (plain ? " plain" : ""));
             PrepareOptions options;
             options.plain_kernels = plain;
             options.overlap = overlap;
@@ -62,7 +66,8 @@ void check(const CartesianGrid& g, const std::vector<LeafCase>& cases) {
             for (std::size_t i = 0; i < got.size(); ++i) {
               // Sums into neighbours are in another order than one block's: reduce forms.
               if (parts > 1 && ((c.name.starts_with("upwind") && i == 2) || i == 6)) continue;
-              EXPECT_TRUE(same_bits(got[i], expected[i])) << "output " << i << " differs by " << max_difference(got[i], expected[i]);
+              EXPECT_TRUE(same_bits(got[i], expected[i]))
+                  << "output " << i << " differs by " << max_difference(got[i], expected[i]);
             }
           }
       }
@@ -85,10 +90,12 @@ TEST(GridGpu, LeavesHaveTheHostsBits) {
 TEST(GridGpu, TheMarchHasTheBitsOfOneThreadACell) {
   if (gpu_count() == 0) GTEST_SKIP() << "no CUDA device answers";
   for (const std::string conditions : {"DNPPRD", "PPNDPP"})
-    for (const std::vector<std::int64_t>& cells : {std::vector<std::int64_t>{264, 21, 37}, {128, 8, 16}, {4, 3, 2}, {60, 130, 5}}) {
+    for (const std::vector<std::int64_t>& cells :
+         {std::vector<std::int64_t>{264, 21, 37}, {128, 8, 16}, {4, 3, 2}, {60, 130, 5}}) {
       const CartesianGrid g = make_grid(cells, conditions);
       const Coefficient kappa(g, random_cells<double>(g, 90, 0.2, 3));
-      for (const Operator& op : {laplacian(g), diffusion(kappa), diffusion(kappa, Mean::harmonic, {WallCoefficient::Kind::mirror, {}})}) {
+      for (const Operator& op : {laplacian(g), diffusion(kappa),
+                                 diffusion(kappa, Mean::harmonic, {WallCoefficient::Kind::mirror, {}})}) {
         SCOPED_TRACE(op.text() + " " + g.shape_text() + " " + conditions);
         const auto run = [&](auto type, const Blocks& blocks, bool plain) {
           PrepareOptions options;
@@ -126,7 +133,8 @@ TEST(GridGpu, BlocksCutInEveryDimensionHaveTheHostsBits) {
         LocalDevices backend{open_devices("cuda:0"), 0, p};
         const auto got = everything<double>(c.op, Blocks(g, backend, layout), {});
         for (std::size_t i = 0; i < std::min<std::size_t>(got.size(), 6); ++i)
-          EXPECT_TRUE(same_bits(got[i], expected[i])) << c.name << " output " << i << " " << to_string(layout);
+          EXPECT_TRUE(same_bits(got[i], expected[i]))
+              << c.name << " output " << i << " " << to_string(layout);
       }
   }
 }
@@ -139,7 +147,8 @@ TEST(GridGpu, CgIteratesHaveTheHostsBits) {
     SolverOptions<double> options;
     options.jacobi = jacobi;
     const auto solve = [&](const Blocks& blocks, std::vector<double>& solution) {
-      PreparedOperator<double> a(-diffusion(Coefficient(g, random_cells<double>(g, 90, 0.2, 3)), Mean::harmonic), blocks);
+      PreparedOperator<double> a(
+          -diffusion(Coefficient(g, random_cells<double>(g, 90, 0.2, 3)), Mean::harmonic), blocks);
       Field<double> u(blocks, "u");
       u.fill(0);
       const SolverResult result = conjugate_gradient(a, u, make_field(blocks, f, "f"), options);
@@ -152,10 +161,30 @@ TEST(GridGpu, CgIteratesHaveTheHostsBits) {
     for (const DeviceSet& devices : gpu_sets())
       for (const int parts : {1, 2, 3, 5}) {
         if (parts < devices.size()) continue;
-        EXPECT_TRUE(same_bits(solve(Blocks(g, LocalDevices{devices, parts}), got), history)) << devices.spec() << " " << parts;
+        EXPECT_TRUE(same_bits(solve(Blocks(g, LocalDevices{devices, parts}), got), history))
+            << devices.spec() << " " << parts;
         EXPECT_TRUE(same_bits(got, expected)) << devices.spec() << " " << parts;
       }
   }
+}
+
+TEST(GridGpu, MultigridHasTheHostsBits) {
+  if (gpu_count() == 0) GTEST_SKIP() << "no CUDA device answers";
+  const CartesianGrid g = make_grid({16, 12, 20}, "DNPPRD");
+  const Operator op = -diffusion(Coefficient(g, random_cells<double>(g, 90, 0.2, 3)));
+  const auto cycle = [&](const Blocks& blocks) {
+    Multigrid<double> m(op, blocks);
+    Field<double> z(blocks, "z");
+    m.apply(z, make_field(blocks, random_cells<double>(g, 5), "r"));
+    return z.gather();
+  };
+  const std::vector<double> expected = cycle(Blocks(g, Serial{1}));
+  for (const DeviceSet& devices : gpu_sets())
+    for (const int parts : {1, 3}) {
+      if (parts < devices.size()) continue;
+      EXPECT_TRUE(same_bits(cycle(Blocks(g, LocalDevices{devices, parts})), expected))
+          << devices.spec() << " " << parts;
+    }
 }
 
 TEST(GridGpu, ExchangesComeInOrderTwoHundredTimes) {
@@ -174,7 +203,8 @@ TEST(GridGpu, ExchangesComeInOrderTwoHundredTimes) {
   for (const DeviceSet& devices : gpu_sets())
     for (const int parts : {2, 5}) {
       if (parts < devices.size()) continue;
-      EXPECT_TRUE(same_bits(run(Blocks(g, LocalDevices{devices, parts})), expected)) << devices.spec() << " " << parts;
+      EXPECT_TRUE(same_bits(run(Blocks(g, LocalDevices{devices, parts})), expected))
+          << devices.spec() << " " << parts;
     }
 }
 

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "grid/halo_exchange.hpp"
 #include "grid/grid_cases.hpp"
+#include "grid/halo_exchange.hpp"
 #include "shardwise/grid/grid_error.hpp"
 
 namespace shardwise::grid_test {
