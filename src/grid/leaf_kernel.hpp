@@ -260,18 +260,31 @@ struct ApplyBody {
            (index == block.cells[d] - 1 && !block.face[d][1].plain);
   }
   void row(std::int64_t begin, std::int64_t end, std::int64_t j, std::int64_t k) const {
-    if ((N > 1 && special(1, j)) || (N > 2 && special(2, k))) {
-      for (std::int64_t i = begin; i < end; ++i) cell(i, j, k);
-      return;
-    }
     if (begin < end && special(0, begin)) cell(begin++, j, k);
     const bool last = begin < end && special(0, end - 1);
     const std::int64_t row_at = block.element(0, j, k), inner = last ? end - 1 : end;
-    const std::int64_t stride[3] = {1, block.stride[1], block.stride[2]};
+    if ((N > 1 && special(1, j)) || (N > 2 && special(2, k))) {
+      const std::int64_t index[3] = {0, j, k};
+      typename RowReader<T>::Rules rules;
+      for (int d = 0; d < 3; ++d)
+        for (int side = 0; side < 2; ++side) {
+          const bool at_face = d > 0 && index[d] == (side == 0 ? 0 : block.cells[d] - 1);
+          const FaceRule<T>& rule = block.face[d][side];
+          rules.offset[d][side] = at_face ? rule.offset : side == 0 ? -block.stride[d] : block.stride[d];
+          rules.multiplier[d][side] = at_face ? rule.multiplier : T(1);
+          rules.wall[d][side] = at_face && rule.wall;
+        }
 #pragma GCC ivdep
-    for (std::int64_t i = begin; i < inner; ++i) {
-      const std::int64_t at = row_at + i;
-      blend<ReadsY>(y + at, leaf(PlainReader<T>{x, at, stride}), alpha, beta);
+      for (std::int64_t i = begin; i < inner; ++i) {
+        const RowReader<T> reader{
+            x, row_at + i, &rules, {j + block.cells[1] * k, i + block.cells[0] * k, i + block.cells[0] * j}};
+        blend<ReadsY>(y + row_at + i, leaf(reader), alpha, beta);
+      }
+    } else {
+      const std::int64_t stride[3] = {1, block.stride[1], block.stride[2]};
+#pragma GCC ivdep
+      for (std::int64_t i = begin; i < inner; ++i)
+        blend<ReadsY>(y + row_at + i, leaf(PlainReader<T>{x, row_at + i, stride}), alpha, beta);
     }
     if (last) cell(end - 1, j, k);
   }

@@ -48,6 +48,31 @@ struct PlainReader {
   SW_HD std::int64_t face_cell(int, int) const { return 0; }
 };
 
+/// Around the inner cells of a row that lies at a wall or a periodic end of another dimension: what lies
+/// beyond is the same rule for the whole row, so that loops over it become vector loops. The reader of a
+/// wall, cell by cell, gives the same values.
+template <class T>
+struct RowReader {
+  struct Rules {
+    std::int64_t offset[3][2];
+    T multiplier[3][2];
+    bool wall[3][2];
+  };
+  const T* u;
+  std::int64_t at;
+  const Rules* rules;
+  std::int64_t face[3];  ///< this cell's index in the faces of each dimension
+
+  SW_HD T centre() const { return u[at]; }
+  SW_HD std::int64_t offset(int d, int side) const { return rules->offset[d][side]; }
+  SW_HD T value(int d, int side) const {
+    return d == 0 ? u[at + rules->offset[0][side]]
+                  : rules->multiplier[d][side] * u[at + rules->offset[d][side]];
+  }
+  SW_HD bool is_wall(int d, int side) const { return d != 0 && rules->wall[d][side]; }
+  SW_HD std::int64_t face_cell(int d, int) const { return face[d]; }
+};
+
 /// Around any cell.
 template <class T>
 struct WallReader {
