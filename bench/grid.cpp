@@ -118,8 +118,8 @@ void add_single(std::vector<Case>& cases, const DeviceSet& devices, std::int64_t
     row.limit = "copy";
     row.limit_seconds = copy_rate(first, bytes, words, count);
     row.note_after = [best, words, cells] {
-      return fmt::format("{:.1f} GB/s effective ({} words a cell)",
-                         words * cells * sizeof(T) / *best * 1e-9, words);
+      return fmt::format("{:.1f} GB/s effective ({} words a cell)", words * cells * sizeof(T) / *best * 1e-9,
+                         words);
     };
     cases.push_back(std::move(row));
   };

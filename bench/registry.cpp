@@ -16,7 +16,8 @@ const std::vector<Benchmark>& benchmarks() {
        budget_cases},
       {"dispatch", "calls on rows: all devices against the first, by operation, source and sink",
        dispatch_cases},
-      {"grid", "grid operators and solvers: against the copy rate, and all devices against the first", grid_cases},
+      {"grid", "grid operators and solvers: against the copy rate, and all devices against the first",
+       grid_cases},
   };
   return list;
 }

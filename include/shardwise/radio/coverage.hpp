@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "shardwise/dispatch/split_options.hpp"
-#include "shardwise/numeric/vec3.hpp"
 #include "shardwise/numeric/accumulation.hpp"
+#include "shardwise/numeric/vec3.hpp"
 #include "shardwise/radio/coverage_grid.hpp"
 #include "shardwise/radio/coverage_sums.hpp"
 #include "shardwise/runtime/pending.hpp"
