@@ -1,7 +1,6 @@
 #include "bench/accumulate.hpp"
 
 #include <fmt/format.h>
-#include <stdlib.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 
@@ -10,12 +9,11 @@
 #include <memory>
 
 #include "bench/bare_embree.hpp"
+#include "bench/meshes.hpp"
 #include "radio/coverage_paths.hpp"
 #include "radio/coverage_plan.hpp"
 #include "scene/bvh8_kernel.hpp"
 #include "scene/replica.hpp"
-#include "shardwise/scene/city.hpp"
-#include "shardwise/scene/scene_io.hpp"
 
 namespace shardwise::bench {
 
@@ -23,17 +21,6 @@ namespace {
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-/// The scene asked for, or the generated city.
-SceneModel load_scene(const Settings& settings) {
-  if (!settings.scene.empty()) return read_scene(settings.scene);
-  std::string folder = (std::filesystem::temp_directory_path() / "shardwise-city-XXXXXX").string();
-  if (!mkdtemp(folder.data()))
-    throw Error(ErrorClass::io, "bench: no temporary folder can be made; set TMPDIR");
-  SceneModel model = read_scene(write_city(folder).scene_file);
-  std::filesystem::remove_all(folder);
-  return model;
 }
 
 /// The map of the whole scene at 1.5 m in cells of 4 m, transmitter above the middle: three bounces.
@@ -197,7 +184,7 @@ void add_host_peers(std::vector<Case>& cases, const Case& base, const std::share
 std::vector<Case> accumulate_cases(const Settings& settings) {
   const DeviceSet devices = open_devices(settings.devices);
   const bool gpu = devices.master().kind() == PlatformKind::cuda;
-  const SceneModel model = load_scene(settings);
+  const SceneModel model = scene_asked_for(settings);
   const std::int64_t samples = settings.quick ? 100'000 : gpu ? 100'000'000 : 2'000'000;
   CoverageOptions options = options_for(model, settings, samples);
   options.split.min_rows_per_device = 0;

@@ -1,6 +1,13 @@
 #include "bench/meshes.hpp"
 
+#include <stdlib.h>
+
+#include <filesystem>
 #include <random>
+
+#include "shardwise/runtime/error.hpp"
+#include "shardwise/scene/city.hpp"
+#include "shardwise/scene/scene_io.hpp"
 
 namespace shardwise::bench {
 
@@ -37,6 +44,16 @@ SceneModel light_plane() {
     }
   SceneModel model;
   model.add_mesh(std::move(mesh));
+  return model;
+}
+
+SceneModel scene_asked_for(const Settings& settings) {
+  if (!settings.scene.empty()) return read_scene(settings.scene);
+  std::string folder = (std::filesystem::temp_directory_path() / "shardwise-city-XXXXXX").string();
+  if (!mkdtemp(folder.data()))
+    throw Error(ErrorClass::io, "bench: no temporary folder can be made; set TMPDIR");
+  SceneModel model = read_scene(write_city(folder).scene_file);
+  std::filesystem::remove_all(folder);
   return model;
 }
 

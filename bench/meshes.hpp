@@ -1,6 +1,7 @@
 #pragma once
-// Meshes for benchmarks of calls on rows.
+// Scenes for benchmarks.
 
+#include "bench/runner.hpp"
 #include "shardwise/scene/scene_model.hpp"
 
 namespace shardwise::bench {
@@ -10,5 +11,8 @@ SceneModel cloud(int count);
 
 /// A plane of 16 x 12 vertices: almost nothing to trace, so that moving rows is what counts.
 SceneModel light_plane();
+
+/// settings.scene, or the generated city.
+SceneModel scene_asked_for(const Settings& settings);
 
 }  // namespace shardwise::bench

@@ -5,6 +5,7 @@
 #include "bench/budget.hpp"
 #include "bench/dispatch.hpp"
 #include "bench/grid.hpp"
+#include "bench/trace.hpp"
 
 namespace shardwise::bench {
 
@@ -18,6 +19,8 @@ const std::vector<Benchmark>& benchmarks() {
        dispatch_cases},
       {"grid", "grid operators and solvers: against the copy rate, and all devices against the first",
        grid_cases},
+      {"trace", "each operation on rows: ns a row; on several devices directly against pipelined",
+       trace_cases},
   };
   return list;
 }

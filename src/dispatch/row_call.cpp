@@ -159,7 +159,7 @@ std::optional<Window> RowCall::next_window(OnDevice& on) {
   if (!plan_.shared) {
     const std::int64_t left = on.shard.window.count - on.done;
     if (left == 0) return std::nullopt;
-    const Window window{on.shard.window.begin + on.done, std::min(left, on.shard.chunks.chunk_rows)};
+    const Window window{on.shard.window.begin + on.done, on.shard.chunks.next_rows(left)};
     on.done += window.count;
     return window;
   }

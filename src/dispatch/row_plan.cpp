@@ -20,6 +20,8 @@ namespace {
 constexpr double clear_win = 0.92;
 /// What a sharded call is taken to cost above its slowest device until that was measured.
 constexpr double unmeasured_fixed_s = 150e-6;
+/// A chunk with fewer bytes for the host is copied in about the time that one launch more costs.
+constexpr std::uint64_t least_halved_bytes = 16 << 20;
 constexpr int slots_per_device = 3;  // one coming in, one computing, one going out
 
 struct Planner {
@@ -73,6 +75,7 @@ struct Planner {
   void use(DispatchMode mode, std::vector<double> split, double predicted_s, std::string reason);
   void make_shards();
   void make_chunks();
+  void halve_last_chunks();
   ChunkRequest chunk_request(const RowShard& shard) const;
   void report();
 };
@@ -377,6 +380,15 @@ void Planner::make_chunks() {
   plan.shared = weights.empty() && plan.shards.size() > 1 && source.kind != SourceKind::resident;
 }
 
+/// The way to the host is slow enough that the last copy shows.
+void Planner::halve_last_chunks() {
+  if (plan.shared || !(sink.kind == SinkKind::to_host || sink.offload_host)) return;
+  for (RowShard& shard : plan.shards)
+    if (shard.sends_out &&
+        static_cast<std::uint64_t>(shard.chunks.chunk_rows) * out_bytes() >= least_halved_bytes)
+      halve_last_chunk(shard.chunks, shard.window.count);
+}
+
 void Planner::report() {
   DispatchReport& out = plan.report;
   out.mode = to_string(plan.mode);
@@ -433,6 +445,7 @@ RowPlan plan_rows(const DeviceSet& devices, const RowOperation& operation, const
   planner.choose();
   planner.make_shards();
   planner.make_chunks();
+  planner.halve_last_chunks();
   planner.report();
   return std::move(planner.plan);
 }

@@ -171,6 +171,19 @@ ChunkPlan plan_chunks(const ChunkRequest& request) {
   return plan;
 }
 
+std::int64_t ChunkPlan::next_rows(std::int64_t left) const noexcept {
+  if (left > chunk_rows) return chunk_rows;
+  return halves_last && left > chunk_rows - left ? left - left / 2 : left;
+}
+
+void halve_last_chunk(ChunkPlan& plan, std::int64_t rows) {
+  if (plan.chunk_count < 2) return;
+  const std::int64_t last = rows - (plan.chunk_count - 1) * plan.chunk_rows;
+  if (last < 2 || last <= plan.chunk_rows - last) return;
+  plan.halves_last = true;
+  ++plan.chunk_count;
+}
+
 std::uint64_t ChunkPlan::estimated_peak_bytes() const noexcept {
   return saturate(peak(fixed_bytes, chunk_rows, row_bytes, resident_chunks));
 }

@@ -2,6 +2,7 @@
 
 #include <cuda_runtime.h>
 
+#include <deque>
 #include <thread>
 
 #include "dispatch/row_operation.hpp"
@@ -49,6 +50,42 @@ TEST(RowsGpu, GeneratedRowsAreReducedToTheHostsBits) {
   }
 }
 
+/// Keeps a stream busy for some milliseconds.
+class SlowKernel {
+ public:
+  explicit SlowKernel(Stream& stream) : stream_(stream), scratch_(stream, 2 * rows, "scratch") {}
+  void operator()() {
+    Operation operation;
+    operation.name = "slow kernel";
+    operation.accesses = {scratch_.writes()};
+    operation.body = [out = scratch_.data()](LaunchContext& context) {
+      RowLaunch launch;
+      launch.count = rows;
+      launch.outputs[0] = out;
+      launch.outputs[1] = out + rows;
+      for (int i = 0; i < 4; ++i) random_rays(rows, {0, 0, 0}, {1, 1, 1}).make(context, launch);
+    };
+    stream_.enqueue(std::move(operation));
+  }
+
+ private:
+  static constexpr std::int64_t rows = 1 << 24;
+  Stream& stream_;
+  Buffer<Vec3f> scratch_;
+};
+
+/// A scene's own streams for its callers, one a device.
+struct CallersStreams {
+  explicit CallersStreams(const DeviceSet& devices) {
+    for (int d = 0; d < devices.size(); ++d) {
+      streams.push_back(devices[d].create_stream("mine"));
+      context.streams.emplace_back(*streams.back());
+    }
+  }
+  std::vector<std::unique_ptr<Stream>> streams;
+  ExecutionContext context;
+};
+
 /// A kernel on the caller's stream that takes a while, then a call, then an overwrite of its inputs: nothing
 /// is waited for on the host.
 TEST(RowsGpu, CallersStreamsOrderWhatACallReads) {
@@ -57,13 +94,8 @@ TEST(RowsGpu, CallersStreamsOrderWhatACallReads) {
     if (spec == "cuda:0,1" && gpu_count() < 2) continue;
     Scene scene(open_devices(spec), test_model());
     scene.build();
-    ExecutionContext context;
-    std::vector<std::unique_ptr<Stream>> streams;
-    for (int d = 0; d < scene.devices().size(); ++d) {
-      streams.push_back(scene.devices()[d].create_stream("mine"));
-      context.streams.emplace_back(*streams.back());
-    }
-    Stream& mine = *streams.front();
+    CallersStreams callers(scene.devices());
+    Stream& mine = *callers.streams.front();
     constexpr std::int64_t rows = 100000;
     const Batches good(rows, 1), bad(rows, 2);
     Buffer<Vec3f> origins(mine, rows, "origins"), directions(mine, rows, "directions");
@@ -79,25 +111,10 @@ TEST(RowsGpu, CallersStreamsOrderWhatACallReads) {
     batch.directions = {directions.data(), rows};
     IntersectOptions options;
     options.min_rows_per_device = 0;
-    options.context = &context;
+    options.context = &callers.context;
     options.fields = IntersectFields::none;
     options.weights = scene.devices().size() == 2 ? std::vector<double>{1, 1} : std::vector<double>{};
-    // Takes some milliseconds.
-    constexpr std::int64_t slow_rows = 1 << 24;
-    Buffer<Vec3f> scratch(mine, 2 * slow_rows, "scratch");
-    const auto slow_kernel = [&] {
-      Operation operation;
-      operation.name = "slow kernel";
-      operation.accesses = {scratch.writes()};
-      operation.body = [&scratch](LaunchContext& launch_context) {
-        RowLaunch launch;
-        launch.count = slow_rows;
-        launch.outputs[0] = scratch.data();
-        launch.outputs[1] = scratch.data() + slow_rows;
-        for (int i = 0; i < 4; ++i) random_rays(slow_rows, {0, 0, 0}, {1, 1, 1}).make(launch_context, launch);
-      };
-      mine.enqueue(std::move(operation));
-    };
+    SlowKernel slow_kernel(mine);
     fill(good);
     const std::vector<float> expected = intersect(scene, batch, options).get().t.to_host();
     for (int round = 0; round < 200; ++round) {
@@ -109,6 +126,50 @@ TEST(RowsGpu, CallersStreamsOrderWhatACallReads) {
       ASSERT_TRUE(call.get().t.to_host() == expected) << spec << ", round " << round;
     }
     mine.synchronize();
+  }
+}
+
+/// Every device's stream is busy, a query waits behind that, the geometry changes, a second query follows:
+/// each sees the geometry of its moment.
+TEST(RowsGpu, QueriesSeeTheGeometryOfTheirMoment) {
+  if (gpu_count() == 0) GTEST_SKIP() << "no CUDA device answers";
+  for (const std::string spec : {"cuda:0", "cuda:0,1"}) {
+    if (spec == "cuda:0,1" && gpu_count() < 2) continue;
+    Scene scene(open_devices(spec), moving_model());
+    scene.build();
+    CallersStreams callers(scene.devices());
+    std::deque<SlowKernel> slow_kernels;
+    for (const auto& stream : callers.streams) slow_kernels.emplace_back(*stream);
+    constexpr std::size_t rows = 100000;
+    const std::vector<Vec3f> origins(rows, Vec3f{0.2f, 0.2f, 10}), directions(rows, Vec3f{0, 0, -1});
+    Rays rays;
+    rays.origins = origins;
+    rays.directions = directions;
+    IntersectOptions options;
+    options.min_rows_per_device = 0;
+    options.context = &callers.context;
+    options.fields = IntersectFields::none;
+    options.weights.assign(static_cast<std::size_t>(scene.devices().size()), 1.0);
+    Buffer<Vec3f> device_origins(*callers.streams.front(), rows, "origins"),
+        device_directions(*callers.streams.front(), rows, "directions");
+    callers.streams.front()->enqueue(copy_operation("origins", device_origins.data(), origins.data(),
+                                                    device_origins.bytes(), {device_origins.writes()}));
+    callers.streams.front()->enqueue(copy_operation("directions", device_directions.data(), directions.data(),
+                                                    device_directions.bytes(), {device_directions.writes()}));
+    rays.origins = {device_origins.data(), rows};
+    rays.directions = {device_directions.data(), rows};
+    for (int step = 0; step < 20; ++step) {
+      for (SlowKernel& slow_kernel : slow_kernels) slow_kernel();
+      Pending<Intersections> before = intersect(scene, rays, options);
+      move_triangle(scene.model(), static_cast<float>(step % 5 + 1));
+      scene.sync();
+      Pending<Intersections> after = intersect(scene, rays, options);
+      const float was = step == 0 ? 0.0f : static_cast<float>((step - 1) % 5 + 1);
+      for (const float t : before.get().t.to_host()) ASSERT_NEAR(t, 10.0f - was, 1e-5f) << spec;
+      for (const float t : after.get().t.to_host())
+        ASSERT_NEAR(t, 9.0f - static_cast<float>(step % 5), 1e-5f) << spec;
+    }
+    for (const auto& stream : callers.streams) stream->synchronize();
   }
 }
 

@@ -93,6 +93,31 @@ TEST(RowCalls, AQueryBehindAnUpdateSeesTheNewGeometryOnEveryDevice) {
   }
 }
 
+/// Large enough that the last chunk's way to the host shows, so that it goes in halves.
+TEST(RowCalls, AHalvedLastChunkHasTheSameBits) {
+  constexpr std::int64_t rows = 600000;
+  Scene single(open_devices("host:1"), test_model(), {TracerChoice::bvh}),
+      scene(open_devices("sim:1"), test_model());
+  single.build();
+  scene.build();
+  const Batches batch(rows, 6);
+  IntersectOptions options;
+  const RowResult expected = intersect(single, batch.rays(), options).get();
+  options.chunk_rows = 250000;
+  options.sink = to_host();
+  const RowResult result = intersect(scene, batch.rays(), options).get();
+  EXPECT_EQ(result.dispatch.chunk_count, 3) << "100,000 rows are less than half a chunk";
+  EXPECT_TRUE(bytes_of(*result.table) == bytes_of(*expected.table));
+  options.chunk_rows = 300000;
+  options.plan_only = true;
+  EXPECT_EQ(intersect(scene, batch.rays(), options).get().dispatch.chunk_count, 3)
+      << "300,000, then 150,000 twice";
+  options.plan_only = false;
+  const RowResult halved = intersect(scene, batch.rays(), options).get();
+  EXPECT_EQ(halved.dispatch.chunk_count, 3);
+  EXPECT_TRUE(bytes_of(*halved.table) == bytes_of(*expected.table));
+}
+
 TEST(RowCalls, APoisonedSceneRefusesUntilBuild) {
   Scene scene(open_devices("host:2x1"), moving_model());
   scene.build();

@@ -247,6 +247,32 @@ TEST(ChunkPlan, IsTheLargestThatFitsAmongAllSizes) {
   EXPECT_GT(planned_rounds, 100);
 }
 
+TEST(ChunkPlan, AHalvedLastChunkCoversTheShardInTheCountedChunks) {
+  test::Draw draw(14);
+  int halved = 0;
+  for (int round = 0; round < 20000; ++round) {
+    ChunkRequest request;
+    request.rows = draw.whole(0, 60);
+    request.explicit_chunk = draw.whole(1, 20);
+    ChunkPlan plan = plan_chunks(request);
+    const std::int64_t last =
+        request.rows - std::max<std::int64_t>(plan.chunk_count - 1, 0) * plan.chunk_rows;
+    halve_last_chunk(plan, request.rows);
+    std::int64_t left = request.rows, chunks = 0, rows = 0;
+    for (; left > 0; left -= rows, ++chunks) {
+      rows = plan.next_rows(left);
+      ASSERT_GE(rows, 1);
+      ASSERT_LE(rows, plan.chunk_rows);
+    }
+    ASSERT_EQ(left, 0);
+    ASSERT_EQ(chunks, plan.chunk_count) << request.rows << " rows in chunks of " << plan.chunk_rows;
+    if (!plan.halves_last) continue;
+    ++halved;
+    ASSERT_EQ(rows, last / 2);
+  }
+  EXPECT_GT(halved, 1000);
+}
+
 TEST(ChunkPlan, HugeNumbersSaturateAndNeverWrap) {
   test::Draw draw(13);
   for (int round = 0; round < 2000; ++round) {

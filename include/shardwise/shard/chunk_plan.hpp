@@ -66,10 +66,13 @@ struct ChunkPlan {
   int resident_chunks = 1;      ///< never more than chunk_count (1 where that is 0)
   std::int64_t chunk_rows = 0;  ///< of every chunk but the last; 0 for an empty shard
   std::int64_t chunk_count = 0;
+  bool halves_last = false;       ///< the last chunk is run as two, see halve_last_chunk
   double measured_row_bytes = 0;  ///< filled after the run, from the counted peak
   std::string reason;             ///< why this size, as a sentence
 
   std::uint64_t estimated_peak_bytes() const noexcept;  ///< saturated at 2^64 - 1
+  /// Of the chunk that comes next while `left` rows of the shard are to be run.
+  std::int64_t next_rows(std::int64_t left) const noexcept;
   /// Two or three lines for people: the decision, why, and the estimate against the budget.
   std::string explain(const std::string& unit = "rows") const;
 };
@@ -84,5 +87,10 @@ struct ChunkPlan {
 /// size does not; std::invalid_argument for a negative size, a cap below `least_rows`, or an explicit size
 /// above the cap.
 ChunkPlan plan_chunks(const ChunkRequest& request);
+
+/// Where results are copied behind the launches, nothing hides the copy of the last chunk: runs that chunk as
+/// two halves, so that only half as much is left to copy. Does nothing to a plan of fewer than two chunks, or
+/// where the last is at most half a chunk.
+void halve_last_chunk(ChunkPlan& plan, std::int64_t rows);
 
 }  // namespace shardwise
