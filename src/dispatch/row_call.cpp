@@ -484,6 +484,12 @@ void RowCall::launch() {
     for (OnDevice& on : states_) on.hook_slots.clear();
 }
 
+std::vector<Event> RowCall::ends() const {
+  std::vector<Event> ends;
+  for (const PendingPoint& point : run_.points()) ends.push_back(point.event);
+  return ends;
+}
+
 void RowCall::release() {
   for (OnDevice& on : states_) {
     on.slots.clear();
@@ -491,6 +497,9 @@ void RowCall::release() {
   }
   incoming_.clear();
   master_partial_ = {};
+  for (const OnDevice& on : states_)
+    if (executor_.devices()[on.device].kind() != PlatformKind::cuda)
+      freed_.push_back(caller(on.device).record());
 }
 
 RowResult RowCall::finish() {
@@ -501,6 +510,8 @@ RowResult RowCall::finish() {
   }
   if (error_) std::rethrow_exception(error_);
   left_.wait_on_host();
+  // A caller who has the result has the memory back, too.
+  for (const Event& freed : freed_) freed.wait_on_host();
   RowResult result;
   result.table = std::move(table_);
   result.rows = plan_.rows;

@@ -21,6 +21,8 @@ class RowCall {
 
   /// Enqueues the call. Runs it to its end where the sink hands chunks out, or fills host memory.
   void launch();
+  /// After launch(): once these are signalled, nothing of the call runs any more.
+  std::vector<Event> ends() const;
   /// The result, or the call's error.
   RowResult finish();
   /// After launch(): see Run.
@@ -124,6 +126,7 @@ class RowCall {
   std::unique_ptr<Session> session_;
   Run run_;
   Event entered_, left_;
+  std::vector<Event> freed_;  ///< on host and sim, where a stream frees when it gets there
   std::exception_ptr error_;
 };
 

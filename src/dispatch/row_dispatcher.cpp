@@ -79,6 +79,7 @@ Pending<RowResult> RowDispatcher::run_alone(RowOperation operation, RowSource so
   stream.enqueue(copy_operation("row counters to host", call->landing.get(), call->counters.data(),
                                 sizeof(RowCounters), {call->counters.reads()}));
   call->done = stream.record();
+  if (options.context) note_foreign_call(call->done);
   call->counters = {};
 
   return Pending<RowResult>([this, call, rows, several, timed] {
@@ -112,6 +113,18 @@ Pending<RowResult> RowDispatcher::run_alone(RowOperation operation, RowSource so
   });
 }
 
+void RowDispatcher::note_foreign_call(Event end) {
+  // As many as are in flight, not as many as there ever were.
+  if (foreign_calls_.size() >= 16)
+    std::erase_if(foreign_calls_, [](const Event& call) { return call.is_signalled(); });
+  foreign_calls_.push_back(std::move(end));
+}
+
+void RowDispatcher::wait_for_foreign_calls() {
+  for (const Event& call : foreign_calls_) call.wait_on_host();
+  foreign_calls_.clear();
+}
+
 Pending<RowResult> RowDispatcher::run(RowOperation operation, RowSource source, RowSink sink,
                                       const RowOptions& options) {
   const DeviceSet& devices = executor_.devices();
@@ -135,6 +148,8 @@ Pending<RowResult> RowDispatcher::run(RowOperation operation, RowSource source, 
                                         std::move(sink), options, std::move(plan));
   call->launch();
   if (call->exit_edge_lost() && lost_exit_.empty()) lost_exit_ = call->exit_edge_error();
+  if (options.context)
+    for (const Event& end : call->ends()) note_foreign_call(end);
   return Pending<RowResult>([call] { return call->finish(); });
 }
 

@@ -2,6 +2,7 @@
 // Runs calls on rows. One a scene: it remembers what calls cost.
 
 #include <string>
+#include <vector>
 
 #include "dispatch/learned_costs.hpp"
 #include "dispatch/row_operation.hpp"
@@ -27,11 +28,18 @@ class RowDispatcher {
   void clear_lost_exit() { lost_exit_.clear(); }
   LearnedCosts& learned() { return learned_; }
 
+  /// Blocks until every call that runs on streams of a caller's own is done: nothing else orders what the
+  /// scene does to its replicas behind what such calls read.
+  void wait_for_foreign_calls();
+
  private:
   Pending<RowResult> run_alone(RowOperation operation, RowSource source, RowSink sink,
                                const RowOptions& options, DispatchReport report, std::int64_t rows);
 
+  void note_foreign_call(Event end);
+
   Executor& executor_;
+  std::vector<Event> foreign_calls_;  ///< the ends of calls on streams that are not the executor's
   std::string lost_exit_;
   LearnedCosts learned_;
   std::int64_t spread_calls_ = 0;

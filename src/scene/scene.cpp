@@ -65,6 +65,7 @@ Scene& Scene::operator=(Scene&& other) noexcept {
 void Scene::build() {
   // What poisoned it may have left work that nothing orders before ours.
   if (is_poisoned()) executor_->drain();
+  rows_->wait_for_foreign_calls();
   model_.build();
   const SceneGeometry& geometry = model_.geometry();
   bvh_ = std::make_unique<Bvh8>(build_bvh8(geometry.vertices, geometry.faces, geometry.hittable));
@@ -83,6 +84,7 @@ bool Scene::sync() {
   // The model may have been synchronised or built without us: what counts is what the replicas have.
   const SceneChange change = model_.changes_since(bvh_version_);
   if (change.kind == SceneChange::Kind::none) return false;
+  rows_->wait_for_foreign_calls();
   if (change.kind == SceneChange::Kind::edge_mask) {
     broadcast_edge_mask();
     return true;
@@ -113,6 +115,7 @@ bool Scene::set_edge_mask(std::span<const std::uint8_t> mask) {
 void Scene::broadcast_edge_mask() {
   bvh_version_ = model_.version();
   if (edge_bvh_) {
+    rows_->wait_for_foreign_calls();
     mask_edge_bvh(*edge_bvh_, model_.edge_mask());
     run_on_replicas("set_edge_mask", [&](Graph& graph) {
       for (int d = 0; d < devices().size(); ++d) {

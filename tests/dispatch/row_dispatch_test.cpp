@@ -313,6 +313,18 @@ TEST(RowDispatch, TheBudgetDecidesTheChunkAndRefusesWithTheBytesNeeded) {
   EXPECT_GT(result.dispatch.chunk_count, 10);
   EXPECT_LE(result.dispatch.devices[0].peak_bytes, options.memory_bytes);
   EXPECT_GT(result.dispatch.devices[0].peak_bytes, options.memory_bytes / 2);
+  // A call that has given its result holds no memory that the next one would be charged for.
+  for (const char* spec : {"sim:1", "host:1x1"}) {
+    Executor another(open_devices(spec));
+    RowDispatcher calls(another);
+    for (int call = 0; call < 20; ++call)
+      EXPECT_LE(calls.run(make_operation(false), generator_of(batch, false), offload, options)
+                    .get()
+                    .dispatch.devices[0]
+                    .peak_bytes,
+                options.memory_bytes)
+          << spec << ", call " << call;
+  }
   try {
     (void)dispatcher.run(make_operation(false), source_of(batch, SourceKind::on_master, false), {}, options);
     FAIL();
