@@ -1,5 +1,6 @@
 // CUDA launches of the coverage lanes. The bodies are those of the host.
 
+#include <algorithm>
 #include <cub/device/device_radix_sort.cuh>
 #include <memory>
 
@@ -13,7 +14,9 @@ namespace shardwise {
 
 namespace {
 
-constexpr int block_threads = 128;
+constexpr int block_threads = 64, least_blocks = 12;
+/// A warp starts lanes when no more than so many of its threads are on their way.
+constexpr int refill_at = 24;
 
 /// Sums over a warp; lane 0 has the result.
 __device__ std::uint32_t warp_sum(std::uint32_t value) {
@@ -21,14 +24,35 @@ __device__ std::uint32_t warp_sum(std::uint32_t value) {
   return value;
 }
 
+/// Threads take the next lane as soon as theirs has ended, many of a warp at once: a lane has 1 to bounces +
+/// 1 legs, and a warp that waits for its longest lane traces for less than half of its threads.
 template <class Sink>
-__global__ void __launch_bounds__(block_threads)
+__global__ void __launch_bounds__(block_threads, least_blocks)
     coverage_kernel(const __grid_constant__ CoverageParams params, Sink sink, std::uint64_t first_lane,
                     std::int64_t lane_count, CoverageCounters* counters) {
-  const std::int64_t i = blockIdx.x * static_cast<std::int64_t>(block_threads) + threadIdx.x;
+  const BvhTracer tracer{params.scene};
+  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * block_threads;
+  std::int64_t next = blockIdx.x * static_cast<std::int64_t>(block_threads) + threadIdx.x;
+  NoCoverageHooks hooks;
   LaneCounters lane;
-  if (i < lane_count)
-    lane = coverage_lane(params, BvhTracer{params.scene}, sink, first_lane + static_cast<std::uint64_t>(i));
+  LaneState state;
+  bool going = false;
+  for (;;) {
+    if (__popc(__ballot_sync(~0u, going)) <= refill_at) {
+      if (!going && next < lane_count) {
+        going = begin_lane(params, sink, first_lane + static_cast<std::uint64_t>(next), state, lane);
+        next += stride;
+      }
+      if (!__any_sync(~0u, going || next < lane_count)) break;
+    }
+    float t_max = 0;
+    going = going && prepare_leg(params, state, t_max);
+    if (going) {
+      const Hit hit = tracer.closest(state.origin, state.direction, leg_t_min, t_max);
+      going = finish_leg(params, sink, hooks, hit, state, lane);
+    }
+    __syncwarp();
+  }
 
   __shared__ std::uint32_t sums[3];
   if (threadIdx.x < 3) sums[threadIdx.x] = 0;
@@ -50,7 +74,17 @@ __global__ void __launch_bounds__(block_threads)
 
 template <class Sink>
 void launch_with(LaunchContext& context, const CoverageLaunch& launch, const Sink& sink) {
-  const auto blocks = static_cast<unsigned>((launch.lane_count + block_threads - 1) / block_threads);
+  // As many as run at once, on the device that asks first: others of another kind get a grid that is a bit
+  // off.
+  static const int resident = [] {
+    int device = 0, processors = 0, each = 0;
+    SW_CUDA(cudaGetDevice(&device));
+    SW_CUDA(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
+    SW_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, coverage_kernel<Sink>, block_threads, 0));
+    return processors * std::max(each, 1);
+  }();
+  const auto blocks = static_cast<unsigned>(
+      std::min<std::int64_t>((launch.lane_count + block_threads - 1) / block_threads, resident));
   coverage_kernel<<<blocks, block_threads, 0, static_cast<cudaStream_t>(context.native_stream())>>>(
       launch.params, sink, launch.first_lane, launch.lane_count, launch.counters);
   SW_CUDA(cudaGetLastError());

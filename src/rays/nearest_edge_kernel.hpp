@@ -23,6 +23,7 @@
 
 #include "scene/edge_view.hpp"
 #include "scene/triangle_kernel.hpp"
+#include "scene/warp_kernel.hpp"
 #include "shardwise/numeric/bits.hpp"
 
 namespace shardwise {
@@ -227,6 +228,7 @@ SW_HD inline void visit_edges(const EdgeView& edges, const Bounds& bounds, Sink&
   int waiting = 0;
   std::uint32_t index = 0;
   for (;;) {
+    const Together together;
     const EdgeNodeCopy copy(edges.nodes + index);
     const EdgeBvhNode& node = copy.node;
     float bound[2] = {0, 0};
@@ -256,6 +258,7 @@ SW_HD inline void visit_edges(const EdgeView& edges, const Bounds& bounds, Sink&
         stack[waiting++] = {child, side_bound};
       }
     }
+    together.meet();
     while (next == 0 || next_bound > sink.limit()) {
       if (waiting == 0) return;
       --waiting;

@@ -6,9 +6,9 @@
 #include "rays/reflections_kernel.hpp"
 #include "runtime/cuda/for_each.cuh"
 
-SW_INSTANTIATE_FOR_EACH(shardwise::IntersectRows<shardwise::BvhQueries>);
-SW_INSTANTIATE_FOR_EACH(shardwise::ReflectionRows<shardwise::BvhQueries>);
-SW_INSTANTIATE_FOR_EACH(shardwise::PenetrationRows<shardwise::BvhQueries>);
+SW_INSTANTIATE_FOR_EACH_AS(shardwise::IntersectRows<shardwise::BvhQueries>, 64, 16);
+SW_INSTANTIATE_FOR_EACH_AS(shardwise::ReflectionRows<shardwise::BvhQueries>, 64, 16);
+SW_INSTANTIATE_FOR_EACH_AS(shardwise::PenetrationRows<shardwise::BvhQueries>, 64, 16);
 SW_INSTANTIATE_FOR_EACH(shardwise::SampleRayRows);
 SW_INSTANTIATE_FOR_EACH(shardwise::SampleToWorldRows);
 SW_INSTANTIATE_FOR_EACH(shardwise::WorldToSampleRows);

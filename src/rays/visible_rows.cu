@@ -5,7 +5,7 @@
 #include "rays/visible_kernel.hpp"
 #include "runtime/cuda/for_each.cuh"
 
-SW_INSTANTIATE_FOR_EACH(shardwise::VisibleRows<shardwise::BvhQueries>);
-SW_INSTANTIATE_FOR_EACH(shardwise::VisiblePairRows<shardwise::BvhQueries>);
-SW_INSTANTIATE_FOR_EACH(shardwise::VisibleEdgeRows<shardwise::BvhQueries>);
-SW_INSTANTIATE_FOR_EACH(shardwise::VisibleChainRows<shardwise::BvhQueries>);
+SW_INSTANTIATE_FOR_EACH_AS(shardwise::VisibleRows<shardwise::BvhQueries>, 64, 12);
+SW_INSTANTIATE_FOR_EACH_AS(shardwise::VisiblePairRows<shardwise::BvhQueries>, 64, 12);
+SW_INSTANTIATE_FOR_EACH_AS(shardwise::VisibleEdgeRows<shardwise::BvhQueries>, 64, 12);
+SW_INSTANTIATE_FOR_EACH_AS(shardwise::VisibleChainRows<shardwise::BvhQueries>, 64, 12);

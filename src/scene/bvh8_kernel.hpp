@@ -20,6 +20,7 @@
 
 #include "scene/scene_view.hpp"
 #include "scene/triangle_kernel.hpp"
+#include "scene/warp_kernel.hpp"
 #include "shardwise/numeric/bits.hpp"
 
 namespace shardwise {
@@ -218,6 +219,7 @@ struct BvhTracer {
     Hit best{__builtin_inff(), 0.0f, 0.0f, ~0u, ~0u};
     RayData ray;
     if (scene.node_count == 0 || !(t_max > 0.0f) || !ray.prepare(o, d, scene.max_coordinate)) return best;
+    const Together all;
     const NodeRay node_ray(ray);
     float limit = t_max < 3.40282347e38f ? t_max : 3.40282347e38f;
 
@@ -229,6 +231,7 @@ struct BvhTracer {
     int waiting = 0;
     Group group{0, 1u << 8 | 1u << ray.octant};
     for (;;) {
+      const Together together;
       const auto slot = static_cast<std::uint32_t>(lowest_bit(group.masks)) ^ ray.octant;
       const std::uint32_t node_index = group.base + count_bits((group.masks >> 8) & ((1u << slot) - 1u));
       group.masks &= group.masks - 1;
@@ -252,12 +255,15 @@ struct BvhTracer {
           }
         }
       }
+      together.meet();
       group = {node.child_base, inner << 8 | permute_by_octant(hits & inner, ray.octant)};
       if ((group.masks & 0xffu) == 0) {
-        if (waiting == 0) return best;
+        if (waiting == 0) break;
         group = stack[--waiting];
       }
     }
+    all.meet();
+    return best;
   }
 };
 

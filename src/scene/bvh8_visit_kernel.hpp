@@ -18,6 +18,7 @@ namespace shardwise {
 template <class Visitor>
 SW_HD inline void visit_triangles(const SceneView& scene, const RayData& ray, float t_min, Visitor& visitor) {
   if (scene.node_count == 0) return;
+  const Together all;
   const NodeRay node_ray(ray);
   struct Group {
     std::uint32_t base;   // the first inner child's index
@@ -25,8 +26,10 @@ SW_HD inline void visit_triangles(const SceneView& scene, const RayData& ray, fl
   };
   Group stack[bvh8_max_depth];
   int waiting = 0;
+  bool ended = false;
   Group group{0, 1u << 8 | 1u << ray.octant};
   for (;;) {
+    const Together together;
     const auto slot = static_cast<std::uint32_t>(lowest_bit(group.masks)) ^ ray.octant;
     const std::uint32_t node_index = group.base + count_bits((group.masks >> 8) & ((1u << slot) - 1u));
     group.masks &= group.masks - 1;
@@ -36,24 +39,27 @@ SW_HD inline void visit_triangles(const SceneView& scene, const RayData& ray, fl
     const Bvh8Node& node = copy.node;
     const std::uint32_t hits = hit_slots_x8(node, node_ray, t_min, visitor.limit);
     const std::uint32_t inner = node.inner_mask;
-    for (std::uint32_t leaves = hits & ~inner; leaves != 0; leaves &= leaves - 1) {
+    for (std::uint32_t leaves = hits & ~inner; leaves != 0 && !ended; leaves &= leaves - 1) {
       const std::uint32_t meta = copy.meta(lowest_bit(leaves));
       const std::uint32_t first = node.triangle_base + (meta & 31u), end = first + (meta >> 5);
-      for (std::uint32_t record = first; record < end; ++record) {
+      for (std::uint32_t record = first; record < end && !ended; ++record) {
         const TriangleCopy triangle_copy(scene.triangles + record);
         const BvhTriangle& triangle = triangle_copy.triangle;
         TriangleHit hit;
         if (!intersect_triangle(ray, triangle.v0, triangle.v1, triangle.v2, t_min, visitor.limit, hit))
           continue;
-        if (visitor.visit(hit, triangle.prim, record)) return;
+        ended = visitor.visit(hit, triangle.prim, record);
       }
     }
+    together.meet();
+    if (ended) break;
     group = {node.child_base, inner << 8 | permute_by_octant(hits & inner, ray.octant)};
     if ((group.masks & 0xffu) == 0) {
-      if (waiting == 0) return;
+      if (waiting == 0) break;
       group = stack[--waiting];
     }
   }
+  all.meet();
 }
 
 }  // namespace shardwise
