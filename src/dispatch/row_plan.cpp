@@ -322,7 +322,10 @@ ChunkRequest Planner::chunk_request(const RowShard& shard) const {
   request.fixed_bytes += sizeof(RowCounters) + PackedMemory::alignment * (slots_per_device + 1) *
                                                    (operation.inputs.size() + operation.outputs.size());
   if (options.memory_bytes == 0 && options.chunk_rows == 0 && request.row_bytes > 0)
-    request.free_bytes = devices[shard.device].free_memory();
+    request.free_bytes = devices[shard.device].free_memory_if_below(
+        (request.fixed_bytes + request.row_bytes * static_cast<std::uint64_t>(request.rows)) / kFreePercent *
+            100 +
+        200);
   return request;
 }
 

@@ -1,8 +1,8 @@
 #include "runtime/cuda/cuda_device.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <sstream>
@@ -139,17 +139,31 @@ std::unique_ptr<Stream> CudaDevice::create_stream(const std::string& name) {
   return std::make_unique<CudaStream>(*this, name);
 }
 
-std::uint64_t CudaDevice::free_memory() {
-  CurrentCudaDevice current(index_);
-  std::size_t free_bytes = 0, total = 0;
-  SW_CUDA(cudaMemGetInfo(&free_bytes, &total));
-  // What the pool keeps for us is free to us.
+namespace {
+
+/// What the pool of the current device keeps for us, used by nobody: free to us.
+std::uint64_t idle_in_pool(int index) {
   cudaMemPool_t pool{};
-  SW_CUDA(cudaDeviceGetDefaultMemPool(&pool, index_));
+  SW_CUDA(cudaDeviceGetDefaultMemPool(&pool, index));
   std::uint64_t reserved = 0, used = 0;
   SW_CUDA(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &reserved));
   SW_CUDA(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &used));
-  return free_bytes + (reserved - used);
+  return reserved - used;
+}
+
+}  // namespace
+
+std::uint64_t CudaDevice::free_memory() {
+  return free_memory_if_below(std::numeric_limits<std::uint64_t>::max());
+}
+
+std::uint64_t CudaDevice::free_memory_if_below(std::uint64_t enough) {
+  CurrentCudaDevice current(index_);
+  const std::uint64_t idle = idle_in_pool(index_);
+  if (idle >= enough) return idle;
+  std::size_t free_bytes = 0, total = 0;
+  SW_CUDA(cudaMemGetInfo(&free_bytes, &total));
+  return free_bytes + idle;
 }
 
 void* CudaDevice::raw_allocate(Stream& stream, std::uint64_t bytes) {

@@ -27,6 +27,7 @@ class CudaDevice final : public Device {
   int index() const { return index_; }
   std::unique_ptr<Stream> create_stream(const std::string& name) override;
   std::uint64_t free_memory() override;
+  std::uint64_t free_memory_if_below(std::uint64_t enough) override;
 
  protected:
   void* raw_allocate(Stream& stream, std::uint64_t bytes) override;
