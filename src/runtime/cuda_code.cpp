@@ -72,10 +72,11 @@ void require_cuda_code(const DeviceInfo& gpu, CudaCapability capability, std::st
     throw_usage(fmt::format("{}; GPUs from sm_{} on are supported, use host:N or another GPU", who, oldest));
   const char* why = code == CudaCode::present ? "whose driver does not load the code of this build"
                                               : "for which this build has no code";
-  throw_usage(fmt::format("{}, {} (built for {}); {}configure with: cmake --preset cuda "
-                          "-DCMAKE_CUDA_ARCHITECTURES={}",
-                          who, why, architectures,
-                          code == CudaCode::present ? "update the driver, or " : "", capability.number()));
+  throw_usage(
+      fmt::format("{}, {} (built for {}); {}configure with: cmake --preset cuda "
+                  "-DCMAKE_CUDA_ARCHITECTURES={}",
+                  who, why, architectures, code == CudaCode::present ? "update the driver, or " : "",
+                  capability.number()));
 }
 
 }  // namespace shardwise

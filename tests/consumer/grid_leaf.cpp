@@ -1,5 +1,5 @@
-// A leaf of the user's own from the installed package: on one block and on eight, the same bits, close to the exact
-// derivative. Argument: a device set, cuda:0 for instance where the package has CUDA.
+// A leaf of the user's own from the installed package: on one block and on eight, the same bits, close to the
+// exact derivative. Argument: a device set, cuda:0 for instance where the package has CUDA.
 
 #include "grid_leaf.hpp"
 
@@ -64,8 +64,7 @@ std::vector<double> apply(const CartesianGrid& grid, const Backend& backend, int
 
 int main(int argc, char** argv) {
   const double two_pi = 2 * 3.14159265358979324;
-  const GridSpec spec{
-      {0, 0}, {1, 1}, {64, 24}, {{Boundary::periodic(), Boundary::periodic()}, {}}, {2, 2}};
+  const GridSpec spec{{0, 0}, {1, 1}, {64, 24}, {{Boundary::periodic(), Boundary::periodic()}, {}}, {2, 2}};
   const CartesianGrid grid(spec);
   int one = 0, many = 0;
   const std::vector<double> whole = apply(grid, Serial{}, one);
@@ -78,7 +77,8 @@ int main(int argc, char** argv) {
     worst = std::fmax(worst, std::fabs(split[i] - exact) / (two_pi * two_pi));
     apart = std::fmax(apart, std::fabs(split[i] - whole[i]) / (two_pi * two_pi));
   }
-  std::printf("%d and %d blocks: worst error %.2g of the largest value, %.2g apart\n", one, many, worst, apart);
+  std::printf("%d and %d blocks: worst error %.2g of the largest value, %.2g apart\n", one, many, worst,
+              apart);
   // One build on one platform gives the same bits; a GPU's compiler may contract a user's own sums.
   return one == 1 && many == 8 && worst < 1e-4 && (argc > 1 ? apart < 1e-12 : apart == 0) ? 0 : 1;
 }

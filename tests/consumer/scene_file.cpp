@@ -16,6 +16,7 @@ int main() {
   const Intersections hits = intersect(scene, Rays{origins, directions, {}, {}}).get();
   int right = 0;
   for (const float t : hits.t.to_host()) right += std::fabs(t - 15) < 1e-4f;
-  std::printf("%d shapes, %d of 1000 rays see the crossroads 30 m below\n", scene.model().num_meshes(), right);
+  std::printf("%d shapes, %d of 1000 rays see the crossroads 30 m below\n", scene.model().num_meshes(),
+              right);
   return right == 1000 && scene.model().num_meshes() > 10 ? 0 : 1;
 }

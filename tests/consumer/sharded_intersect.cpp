@@ -1,5 +1,6 @@
-// A ramp of triangles, a grid of rays straight down, split over three devices: every distance is checked against the
-// plane's, and every bit against one device. Arguments: a device set and the one device to compare with.
+// A ramp of triangles, a grid of rays straight down, split over three devices: every distance is checked
+// against the plane's, and every bit against one device. Arguments: a device set and the one device to
+// compare with.
 
 #include <bit>
 #include <cmath>
@@ -77,11 +78,13 @@ int main(int argc, char** argv) {
     const float t = split.t[i];
     if (inside ? !(std::fabs(t - (100 - o.x / 2)) < 1e-3f) : !std::isinf(t)) ++wrong;
     hits += std::isinf(t) ? 0 : 1;
-    if (std::bit_cast<std::uint32_t>(t) != std::bit_cast<std::uint32_t>(whole.t[i]) || split.face[i] != whole.face[i])
+    if (std::bit_cast<std::uint32_t>(t) != std::bit_cast<std::uint32_t>(whole.t[i]) ||
+        split.face[i] != whole.face[i])
       ++other_bits;
   }
   std::printf("%d devices worked, %lld of %zu rays hit, %lld wrong, %lld with other bits than %s\n",
-              split.devices_with_work, static_cast<long long>(hits), origins.size(), static_cast<long long>(wrong),
-              static_cast<long long>(other_bits), one);
-  return split.devices_with_work >= (argc > 1 ? 1 : 3) && hits == 57600 && wrong == 0 && other_bits == 0 ? 0 : 1;
+              split.devices_with_work, static_cast<long long>(hits), origins.size(),
+              static_cast<long long>(wrong), static_cast<long long>(other_bits), one);
+  return split.devices_with_work >= (argc > 1 ? 1 : 3) && hits == 57600 && wrong == 0 && other_bits == 0 ? 0
+                                                                                                         : 1;
 }

@@ -78,10 +78,11 @@ TEST(CudaCode, AGpuWithoutCodeIsRefusedWithItsSmAndTheLineThatMendsIt) {
 }
 
 TEST(CudaCode, TheDriverHasTheLastWord) {
-  EXPECT_EQ(refusal("90-virtual", {10, 0}, false),
-            "devices: cuda:1 (NVIDIA Test) is sm_100, whose driver does not load the code of this build (built "
-            "for 90-virtual); update the driver, or configure with: cmake --preset cuda "
-            "-DCMAKE_CUDA_ARCHITECTURES=100");
+  EXPECT_EQ(
+      refusal("90-virtual", {10, 0}, false),
+      "devices: cuda:1 (NVIDIA Test) is sm_100, whose driver does not load the code of this build (built "
+      "for 90-virtual); update the driver, or configure with: cmake --preset cuda "
+      "-DCMAKE_CUDA_ARCHITECTURES=100");
   EXPECT_NE(refusal("native", {8, 6}, false).find("is sm_86, for which this build has no code"),
             std::string::npos);
 }
