@@ -297,6 +297,13 @@ TEST(Gltf, Errors) {
           {"accessors[1]", "outside"});
   refuses(gltf("{\"mesh\":0}", ",\"indices\":1", "", "", ",\"sparse\":{}"), {"accessors[0]", "sparse"});
   refuses(gltf("{\"mesh\":0}", ",\"indices\":0"), {"accessors[0]", "of type SCALAR (got 'VEC3')"});
+  // A value of the wrong kind is no absent one: a default in its place would be another mesh.
+  refuses(gltf("{\"mesh\":0}", ",\"indices\":\"1\""), {"primitives[0]", "indices must be a whole number"});
+  refuses(gltf("{\"mesh\":0}", ",\"indices\":-3"), {"primitives[0]", "indices must be a whole number"});
+  refuses(gltf("{\"mesh\":0}", ",\"mode\":\"5\""), {"primitives[0]", "mode must be a whole number"});
+  refuses(gltf("{\"mesh\":0,\"translation\":\"5 0 0\"}"), {"nodes[0]", "translation is not an array"});
+  refuses(gltf("{\"mesh\":0}", "", "", "", ",\"normalized\":\"true\""),
+          {"accessors[0]", "normalized", "true or false"});
   refuses(gltf("{\"mesh\":0}", ",\"indices\":1,\"extensions\":{\"KHR_draco_mesh_compression\":{}}"),
           {"compressed with KHR_draco_mesh_compression", "without compression"});
   refuses(gltf("{\"mesh\":0}", "", ",\"extensionsRequired\":[\"EXT_mesh_gpu_instancing\"]"),
