@@ -44,6 +44,7 @@ TEST(Obj, EveryWayToWriteAFace) {
     EXPECT_EQ(shapes[0].mesh.faces, (std::vector<Face>{{0, 1, 2}})) << face;
     EXPECT_EQ(shapes[0].mesh.vertices.size(), 3u) << "the vertices that are used";
   }
+  EXPECT_EQ(parse_obj("\xef\xbb\xbf" + kCorners + "f 1 2 3\n", "a.obj", "a")[0].mesh.faces.size(), 1u);
   // Indices may point forward, and colours or weights may follow a vertex.
   EXPECT_EQ(
       parse_obj("f 1 2 3\nv 0 0 0 1\nv 1 0 0 0.5 0.5 0.5\nv 0 1 0\n", "a.obj", "a")[0].mesh.faces.size(), 1u);
@@ -115,6 +116,7 @@ TEST(Obj, Errors) {
       "\x7f"
       "ELF\n",
       {"is no OBJ statement", "another format"});
+  refuses(kCorners + "f 1 2 3\n" + std::string("\0v 9 9 9\n", 9), {"line 6", "'?v' is no OBJ statement"});
   std::string many = kCorners + "f";
   for (int i = 0; i < 1025; ++i) many += " 1";
   refuses(many, {"at most 1024 corners"});
