@@ -16,8 +16,7 @@ if(SHARDWISE_HAS_CUDA)
   add_library(shardwise_cuda INTERFACE)
   add_library(shardwise::cuda ALIAS shardwise_cuda)
   set_target_properties(shardwise_cuda PROPERTIES EXPORT_NAME cuda)
-  target_link_libraries(shardwise_cuda INTERFACE
-    shardwise_runtime "CUDA::cudart$<$<NOT:$<BOOL:${BUILD_SHARED_LIBS}>>:_static>")
+  target_link_libraries(shardwise_cuda INTERFACE shardwise_runtime ${SHARDWISE_CUDART})
 endif()
 
 if(NOT SHARDWISE_INSTALL)

@@ -33,10 +33,6 @@ if(SHARDWISE_SANITIZE)
     "$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${SHARDWISE_SANITIZE};-fno-sanitize-recover=all;-fno-omit-frame-pointer;-g>")
   target_link_options(shardwise_flags INTERFACE "-fsanitize=${SHARDWISE_SANITIZE}")
 endif()
-if(BUILD_SHARED_LIBS)
-  # An inline function of ours that a user's program also compiled, with other flags, must not replace ours.
-  target_compile_options(shardwise_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-fvisibility-inlines-hidden>")
-endif()
 target_compile_definitions(shardwise_flags INTERFACE
   "$<$<BOOL:${SHARDWISE_HAS_CUDA}>:SHARDWISE_WITH_CUDA=1>"
   "$<$<BOOL:${SHARDWISE_HAS_EMBREE}>:SHARDWISE_WITH_EMBREE=1>"
@@ -74,6 +70,10 @@ function(shardwise_add_library name)
   set_target_properties(shardwise_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON EXPORT_NAME ${name}
     DEFINE_SYMBOL "" VERSION "${PROJECT_VERSION}"
     SOVERSION "${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}")
+  if(BUILD_SHARED_LIBS AND NOT arg_INTERNAL)
+    # An inline function of ours that a user's program also compiled, with other flags, must not replace ours.
+    target_link_options(shardwise_${name} PRIVATE "LINKER:-Bsymbolic-functions")
+  endif()
   # Our flags are for our sources: what links us gets none of them.
   target_link_libraries(shardwise_${name} PRIVATE "$<BUILD_INTERFACE:shardwise_flags>")
   shardwise_link(shardwise_${name} ${arg_DEPENDS})
