@@ -39,7 +39,7 @@ struct Answer {
   int devices_with_work = 0;
 };
 
-Answer ask(const char* devices, const std::vector<double>& weights, const Rays& rays) {
+Answer ask(const char* devices, const std::vector<double>& weights, const RowSource& rays) {
   SceneModel model;
   model.add_mesh(ramp());
   Scene scene(open_devices(devices), std::move(model));
@@ -68,8 +68,10 @@ int main(int argc, char** argv) {
       directions.push_back({0, 0, -1});
     }
   const Rays rays{origins, directions, {}, {}};
-  const Answer split = ask(many, argc > 1 ? std::vector<double>{} : std::vector<double>{3, 1, 2}, rays);
-  const Answer whole = ask(one, {}, rays);
+  // A GPU gets rows from the host's memory by name; host devices take them where they lie.
+  const RowSource source = argc > 1 ? on_host(rays) : RowSource(rays);
+  const Answer split = ask(many, argc > 1 ? std::vector<double>{} : std::vector<double>{3, 1, 2}, source);
+  const Answer whole = ask(one, {}, source);
 
   std::int64_t hits = 0, wrong = 0, other_bits = 0;
   for (std::size_t i = 0; i < origins.size(); ++i) {
