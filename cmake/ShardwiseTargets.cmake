@@ -18,6 +18,12 @@ target_include_directories(shardwise_flags INTERFACE
 target_compile_options(shardwise_flags INTERFACE
   "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;${SHARDWISE_FP_FLAGS}>"
   "$<$<COMPILE_LANGUAGE:CUDA>:${SHARDWISE_CUDA_FP_FLAGS};--expt-relaxed-constexpr;-Xcompiler=-Wall,-ffp-contract=off>")
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 14)
+  # Bodies join conditions with & where a branch would cost more than what it saves; loops without dependences are marked
+  # in g++'s words.
+  target_compile_options(shardwise_flags INTERFACE
+    "$<$<COMPILE_LANGUAGE:CXX>:-Wno-bitwise-instead-of-logical;-Wno-unknown-pragmas>")
+endif()
 if(SHARDWISE_WERROR)
   target_compile_options(shardwise_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-Werror>")
 endif()
@@ -35,14 +41,49 @@ target_compile_definitions(shardwise_flags INTERFACE
   "$<$<BOOL:${SHARDWISE_HAS_IO}>:SHARDWISE_WITH_IO=1>"
   "$<$<BOOL:${SHARDWISE_HAS_PICTURES}>:SHARDWISE_WITH_PICTURES=1>")
 
-# shardwise_add_library(NAME SOURCES a.cpp ... DEPENDS other ...): a static library of ours, alias shardwise::NAME.
+# Libraries that are headers and nothing else: nothing of them is left in what is installed.
+set(SHARDWISE_HEADER_ONLY nlohmann_json::nlohmann_json tomlplusplus::tomlplusplus CLI11::CLI11)
+
+# shardwise_link(TARGET ...): ours, shardwise::x, become part of the interface. Others stay private: a user's compiler
+# sees nothing of them, and only a static library names them, for the linker alone.
+function(shardwise_link target)
+  foreach(library IN LISTS ARGN)
+    if(library MATCHES "^shardwise::")
+      target_link_libraries(${target} PUBLIC ${library})
+    elseif(library IN_LIST SHARDWISE_HEADER_ONLY)
+      target_link_libraries(${target} PRIVATE "$<BUILD_INTERFACE:${library}>")
+    else()
+      target_link_libraries(${target} PRIVATE ${library})
+    endif()
+  endforeach()
+endfunction()
+
+# shardwise_add_library(NAME [INTERNAL] SOURCES a.cpp ... DEPENDS other ...): a library of ours, alias shardwise::NAME,
+# static or shared as BUILD_SHARED_LIBS says, and installed. INTERNAL: a static one that stays in the build tree.
 function(shardwise_add_library name)
-  cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS" ${ARGN})
-  add_library(shardwise_${name} STATIC ${arg_SOURCES})
+  cmake_parse_arguments(arg "INTERNAL" "" "SOURCES;DEPENDS" ${ARGN})
+  set(kind "")
+  if(arg_INTERNAL)
+    set(kind STATIC)
+  endif()
+  add_library(shardwise_${name} ${kind} ${arg_SOURCES})
   add_library(shardwise::${name} ALIAS shardwise_${name})
-  set_target_properties(shardwise_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
-  target_link_libraries(shardwise_${name} PRIVATE shardwise_flags PUBLIC ${arg_DEPENDS})
+  # No NAME_EXPORTS definition: static and shared builds compile alike, and share what ccache holds.
+  set_target_properties(shardwise_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON EXPORT_NAME ${name}
+    DEFINE_SYMBOL "" VERSION "${PROJECT_VERSION}"
+    SOVERSION "${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}")
+  if(BUILD_SHARED_LIBS AND NOT arg_INTERNAL)
+    # An inline function of ours that a user's program also compiled, with other flags, must not replace ours.
+    target_link_options(shardwise_${name} PRIVATE "LINKER:-Bsymbolic-functions")
+  endif()
+  # Our flags are for our sources: what links us gets none of them.
+  target_link_libraries(shardwise_${name} PRIVATE "$<BUILD_INTERFACE:shardwise_flags>")
+  shardwise_link(shardwise_${name} ${arg_DEPENDS})
   target_include_directories(shardwise_${name} PUBLIC "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>")
+  target_compile_features(shardwise_${name} INTERFACE cxx_std_20)
+  if(NOT arg_INTERNAL)
+    set_property(GLOBAL APPEND PROPERTY SHARDWISE_LIBRARIES ${name})
+  endif()
 endfunction()
 
 # shardwise_add_test(NAME LABELS unit ... SOURCES a.cpp ... DEPENDS shardwise::x ... [TIMEOUT s]): one GoogleTest
@@ -53,7 +94,8 @@ function(shardwise_add_test name)
     set(arg_TIMEOUT 120)
   endif()
   add_executable(${name} ${arg_SOURCES})
-  target_link_libraries(${name} PRIVATE shardwise_flags ${arg_DEPENDS} GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE shardwise_flags ${arg_DEPENDS} GTest::gtest_main
+                        fmt::fmt TBB::tbb nlohmann_json::nlohmann_json)
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests")
   target_compile_definitions(${name} PRIVATE SHARDWISE_TEST_SCENES="${SHARDWISE_TEST_SCENES}")
   gtest_discover_tests(${name} TEST_PREFIX "${name}." PROPERTIES TIMEOUT ${arg_TIMEOUT} DISCOVERY_TIMEOUT 60)

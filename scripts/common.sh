@@ -56,9 +56,9 @@ skip() {  # NAME REASON
 
 print_parts() {
   echo
-  printf '%-28s %-6s %6s  %s\n' part state time note
+  printf '%-31s %-6s %6s  %s\n' part state time note
   local i
   for i in "${!part_names[@]}"; do
-    printf '%-28s %-6s %5ds  %s\n' "${part_names[$i]}" "${part_states[$i]}" "${part_times[$i]}" "${part_notes[$i]}"
+    printf '%-31s %-6s %5ds  %s\n' "${part_names[$i]}" "${part_states[$i]}" "${part_times[$i]}" "${part_notes[$i]}"
   done
 }

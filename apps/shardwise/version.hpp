@@ -7,7 +7,8 @@
 namespace shardwise::program {
 
 struct BuildFacts {
-  std::string version, commit, compiler, cuda_compiler, cuda_architectures, build_type, sanitizer;
+  std::string version, commit, compiler, cuda_compiler, cuda_architectures, build_type, sanitizer,
+      library_kind;
   /// What was built in: {part, "yes" or why not}.
   std::vector<std::pair<std::string, bool>> parts;
 };

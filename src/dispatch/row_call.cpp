@@ -256,8 +256,8 @@ int RowCall::deliver(const Chunk& chunk, int launched, RowChunk& results) {
     fold.name = fmt::format("{} {}..{}", sink_.reducer.name, window.begin, window.end());
     fold.items = window.count;
     fold.accesses = {slot->memory.access(AccessMode::read), on.sums.access(AccessMode::write, on.partial)};
-    fold.body = [fold_rows = sink_.reducer.fold, launch, partial = on.sums.data(on.partial)](
-                    LaunchContext& context) { fold_rows(context, launch, partial); };
+    fold.body = [fold_rows = sink_.reducer.fold, rows = launch, partial = on.sums.data(on.partial)](
+                    LaunchContext& context) { fold_rows(context, rows, partial); };
     const int node = graph_.add(on.device, StreamRole::compute, std::move(fold));
     graph_.nodes().back().timed = sampled_;
     on.launches.push_back(node);

@@ -44,6 +44,7 @@ TEST(Obj, EveryWayToWriteAFace) {
     EXPECT_EQ(shapes[0].mesh.faces, (std::vector<Face>{{0, 1, 2}})) << face;
     EXPECT_EQ(shapes[0].mesh.vertices.size(), 3u) << "the vertices that are used";
   }
+  EXPECT_EQ(parse_obj("\xef\xbb\xbf" + kCorners + "f 1 2 3\n", "a.obj", "a")[0].mesh.faces.size(), 1u);
   // Indices may point forward, and colours or weights may follow a vertex.
   EXPECT_EQ(
       parse_obj("f 1 2 3\nv 0 0 0 1\nv 1 0 0 0.5 0.5 0.5\nv 0 1 0\n", "a.obj", "a")[0].mesh.faces.size(), 1u);
@@ -115,6 +116,7 @@ TEST(Obj, Errors) {
       "\x7f"
       "ELF\n",
       {"is no OBJ statement", "another format"});
+  refuses(kCorners + "f 1 2 3\n" + std::string("\0v 9 9 9\n", 9), {"line 6", "'?v' is no OBJ statement"});
   std::string many = kCorners + "f";
   for (int i = 0; i < 1025; ++i) many += " 1";
   refuses(many, {"at most 1024 corners"});
@@ -297,6 +299,13 @@ TEST(Gltf, Errors) {
           {"accessors[1]", "outside"});
   refuses(gltf("{\"mesh\":0}", ",\"indices\":1", "", "", ",\"sparse\":{}"), {"accessors[0]", "sparse"});
   refuses(gltf("{\"mesh\":0}", ",\"indices\":0"), {"accessors[0]", "of type SCALAR (got 'VEC3')"});
+  // A value of the wrong kind is no absent one: a default in its place would be another mesh.
+  refuses(gltf("{\"mesh\":0}", ",\"indices\":\"1\""), {"primitives[0]", "indices must be a whole number"});
+  refuses(gltf("{\"mesh\":0}", ",\"indices\":-3"), {"primitives[0]", "indices must be a whole number"});
+  refuses(gltf("{\"mesh\":0}", ",\"mode\":\"5\""), {"primitives[0]", "mode must be a whole number"});
+  refuses(gltf("{\"mesh\":0,\"translation\":\"5 0 0\"}"), {"nodes[0]", "translation is not an array"});
+  refuses(gltf("{\"mesh\":0}", "", "", "", ",\"normalized\":\"true\""),
+          {"accessors[0]", "normalized", "true or false"});
   refuses(gltf("{\"mesh\":0}", ",\"indices\":1,\"extensions\":{\"KHR_draco_mesh_compression\":{}}"),
           {"compressed with KHR_draco_mesh_compression", "without compression"});
   refuses(gltf("{\"mesh\":0}", "", ",\"extensionsRequired\":[\"EXT_mesh_gpu_instancing\"]"),

@@ -10,6 +10,7 @@
 #include "runtime/cuda/cuda_check.hpp"
 #include "runtime/cuda/cuda_copy.hpp"
 #include "runtime/cuda/cuda_stream.hpp"
+#include "runtime/cuda_code.hpp"
 #include "shardwise/runtime/error.hpp"
 
 namespace shardwise {
@@ -90,11 +91,10 @@ std::vector<int> cuda_select(const std::string& part, const std::string& argumen
 std::shared_ptr<Device> open_cuda_device(int index) {
   const DeviceInfo info = describe(index);
   CurrentCudaDevice current(index);
-  if (!cuda_has_code())
-    throw_usage(
-        fmt::format("{} ({}) is {}, for which this build holds no code; configure with "
-                    "-DCMAKE_CUDA_ARCHITECTURES={}",
-                    info.name, info.model, info.architecture, info.architecture.substr(3)));
+  CudaCapability capability;
+  SW_CUDA(cudaDeviceGetAttribute(&capability.major, cudaDevAttrComputeCapabilityMajor, index));
+  SW_CUDA(cudaDeviceGetAttribute(&capability.minor, cudaDevAttrComputeCapabilityMinor, index));
+  require_cuda_code(info, capability, SHARDWISE_CUDA_ARCHITECTURES, cuda_has_code);
   cudaMemPool_t pool{};
   SW_CUDA(cudaDeviceGetDefaultMemPool(&pool, index));
   std::uint64_t keep = ~0ull;

@@ -269,8 +269,12 @@ File::View File::view_of(std::size_t accessor, const char* type, std::size_t com
   if (view.component_bytes == 0) fail(path, fmt::format("componentType {} is not known", component));
   view.component = static_cast<int>(component);
   view.count = whole(object, "count", path);
-  const auto normalized = object.find("normalized");
-  view.normalized = normalized != object.end() && normalized->is_boolean() && normalized->get<bool>();
+  if (const auto normalized = object.find("normalized"); normalized != object.end()) {
+    if (!normalized->is_boolean()) {
+      fail(path, fmt::format("normalized must be true or false (got {})", normalized->dump().substr(0, 40)));
+    }
+    view.normalized = normalized->get<bool>();
+  }
 
   const std::size_t view_index = whole(object, "bufferView", path);
   const Json& buffer_view = item("bufferViews", view_index, path);

@@ -53,6 +53,7 @@ class ObjParser {
       : rest_(bytes), label_(label), stem_(stem) {}
 
   void parse() {
+    if (rest_.starts_with("\xef\xbb\xbf")) rest_.remove_prefix(3);  // editors' byte order mark
     std::string_view line;
     while (next_line(line)) {
       if (const std::size_t comment = line.find('#'); comment != std::string_view::npos)

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace shardwise {
@@ -30,8 +31,12 @@ inline std::string_view trimmed(std::string_view text) {
 }
 
 /// The beginning of what a file holds, short enough for a message.
-inline std::string_view shown(std::string_view text) {
-  return text.substr(0, 40);
+inline std::string shown(std::string_view text) {
+  std::string result(text.substr(0, 40));
+  for (char& c : result) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  return result;
 }
 
 /// Whether a number that from_chars calls "out of range" is too small, not too large.
