@@ -126,9 +126,8 @@ FieldSums::FieldSums(const Blocks& blocks, Accumulation accumulation)
 #endif
     // A piece of the host is made of whole rows.
     const std::int64_t rows = p.box.size(1) * p.box.size(2), row = p.box.size(0);
-    const std::int64_t largest = p.pieces == host_pieces
-                                     ? (rows + p.pieces - 1) / p.pieces * row
-                                     : p.box.count() / p.pieces + 4096;
+    const std::int64_t largest =
+        p.pieces == host_pieces ? (rows + p.pieces - 1) / p.pieces * row : p.box.count() / p.pieces + 4096;
     if (exact_ && largest > most_of_a_piece)
       throw GridError(
           GridErrorCode::bad_argument,
@@ -168,8 +167,8 @@ std::array<double, 2> FieldSums::run(const char* name, const MakeBody& make_body
                         out](LaunchContext& context) { plain_sums(context, box, body, pieces, fast, out); };
     }
     state.queue.enqueue(stream, std::move(operation));
-    state.queue.enqueue(stream, copy_operation("partial sums", p.host.get(), p.partials.data(), bytes,
-                                               {p.partials.reads()}));
+    state.queue.enqueue(
+        stream, copy_operation("partial sums", p.host.get(), p.partials.data(), bytes, {p.partials.reads()}));
     events.push_back(state.queue.record(stream));
   }
   for (const Event& event : events) event.wait_on_host();

@@ -25,10 +25,10 @@ void sum_cells_on_cuda(LaunchContext& context, const CellBox& box, const Body& b
                        SumPartial* partials);
 #endif
 
-/// Sums over the owned cells of fields, for solvers. `exact`: independent of the partition, the device and the
-/// order. `ordered` and `fast`: plain float64 sums (plain_sums.hpp), the first with partials that the host
-/// adds in the order of the parts, so that a part's sum depends on its block alone; the second added up where
-/// they are. Buffers are allocated once. Every sum waits for its result.
+/// Sums over the owned cells of fields, for solvers. `exact`: independent of the partition, the device and
+/// the order. `ordered` and `fast`: plain float64 sums (plain_sums.hpp), the first with partials that the
+/// host adds in the order of the parts, so that a part's sum depends on its block alone; the second added up
+/// where they are. Buffers are allocated once. Every sum waits for its result.
 class FieldSums {
  public:
   FieldSums(const Blocks& blocks, Accumulation accumulation);

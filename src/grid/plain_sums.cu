@@ -77,9 +77,8 @@ void plain_sums_on_cuda(LaunchContext& context, const CellBox& box, const Body& 
   SW_CUDA(cudaGetLastError());
 }
 
-#define SW_INSTANTIATE(Body)                                                                  \
-  template void plain_sums_on_cuda(LaunchContext&, const CellBox&, const Body&, int, bool, \
-                                   PlainPartial*)
+#define SW_INSTANTIATE(Body) \
+  template void plain_sums_on_cuda(LaunchContext&, const CellBox&, const Body&, int, bool, PlainPartial*)
 SW_INSTANTIATE(DotBody<float>);
 SW_INSTANTIATE(DotBody<double>);
 SW_INSTANTIATE(TwoDotsBody<float>);
