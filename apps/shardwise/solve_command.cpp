@@ -147,6 +147,7 @@ void stage_outputs(OutputSet& outputs, const SolveRequest& r, const SolveOptions
 int run(const SolveOptions& options) {
   SolveRequest r = solve_request(options);
   check_outputs(options);
+  for (const std::string& warning : r.warnings) log_warning(warning);
   const std::optional<SolveState> restart = restart_state(r, options);
   const DeviceSet devices = r.serial ? DeviceSet() : open(options.devices);
   const Blocks blocks = solve_blocks(r, devices);
@@ -169,12 +170,13 @@ int run(const SolveOptions& options) {
       file.commit(WhenStopped::commit);
     };
   const SolveOutcome outcome = run_solve(r, blocks, hooks);
-  if (outcome.removed_mean != 0)
+  if (outcome.removed_mean != 0) {
     r.warnings.push_back(fmt::format(
         "no condition fixes a constant, and the right-hand side has the mean {:.6g} (walls included): it was "
         "taken out, and u has the mean 0",
         outcome.removed_mean));
-  for (const std::string& warning : r.warnings) log_warning(warning);
+    log_warning(r.warnings.back());
+  }
   Verification verified;
   if (options.verify) verified = verify(r, outcome, hooks.restart);
   const Json report = report_json(r, blocks, outcome, verified, restart ? restart->step : 0);

@@ -7,79 +7,17 @@
 #include <cmath>
 
 #include "command.hpp"
-#include "npy.hpp"
 #include "picture.hpp"
 #include "shardwise/grid/grid_error.hpp"
 #include "shardwise/runtime/error.hpp"
 #include "shardwise/runtime/parse.hpp"
 #include "shardwise/shard/hash.hpp"
+#include "solve_values.hpp"
 #include "values.hpp"
 
 namespace shardwise::program {
 
 namespace {
-
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::size_t begin = 0;
-  for (;;) {
-    const std::size_t end = text.find(separator, begin);
-    parts.push_back(text.substr(begin, end == std::string::npos ? end : end - begin));
-    if (end == std::string::npos) return parts;
-    begin = end + 1;
-  }
-}
-
-/// At commas outside of parentheses, which belong to functions.
-std::vector<std::string> split_list(const std::string& text) {
-  std::vector<std::string> parts{""};
-  int depth = 0;
-  for (const char c : text) {
-    depth += c == '(' ? 1 : c == ')' ? -1 : 0;
-    if (c == ',' && depth == 0)
-      parts.emplace_back();
-    else
-      parts.back() += c;
-  }
-  return parts;
-}
-
-std::string shape_text(const std::vector<std::int64_t>& shape) {
-  std::string text;
-  for (const std::int64_t n : shape) text += fmt::format("{}{}", text.empty() ? "" : " x ", n);
-  return text;
-}
-
-/// An array of this shape with finite values; `what` has it.
-std::vector<double> array_of(const std::string& option, const std::string& path,
-                             const std::vector<std::int64_t>& shape, const char* what = "the grid") {
-  NpyArray array = read_npy(path);
-  if (array.shape != shape) {
-    const std::vector<std::int64_t> reversed(array.shape.rbegin(), array.shape.rend());
-    throw_data(fmt::format(
-        "{}: '{}' has the shape {}, {} {}; {}", option, path, shape_text(array.shape), what,
-        shape_text(shape),
-        reversed == shape ? "arrays are [x, y, z]: save the transpose (array.T)" : "give one value a cell"));
-  }
-  for (std::size_t i = 0; i < array.values.size(); ++i)
-    if (!std::isfinite(array.values[i]))
-      throw_data(fmt::format("{}: '{}' has {} at cell {} (first index fastest); values must be finite",
-                             option, path, array.values[i], i));
-  return std::move(array.values);
-}
-
-CellValues cell_values(const std::string& option, const std::string& text,
-                       const std::vector<std::int64_t>& shape) {
-  CellValues values;
-  values.option = option;
-  if (text.empty()) return values;
-  if (text.ends_with(".npy")) {
-    values.array = array_of(option, text, shape);
-  } else {
-    values.formula.emplace(option, text);
-  }
-  return values;
-}
 
 std::vector<std::int64_t> size_value(const std::string& text) {
   if (text.empty())
@@ -114,100 +52,10 @@ void set_extent(GridSpec& spec, const std::string& text) {
   }
 }
 
-/// Values on a face of the grid, divided by `by`: a number, a formula at the centres of its cells, or an
-/// array of the face's dimensions in ascending order.
-Boundary face_boundary(const Boundary& condition, const std::string& option, const std::string& text,
-                       double by, const CartesianGrid& plain, int d, int side) {
-  if (text.empty()) return condition;
-  const int e0 = d == 0 ? 1 : 0, e1 = d == 2 ? 1 : 2;
-  std::vector<double> values;
-  if (text.ends_with(".npy")) {
-    std::vector<std::int64_t> shape;
-    for (const int e : {e0, e1})
-      if (e < plain.dims()) shape.push_back(plain.cells(e));
-    if (shape.empty()) shape.push_back(1);
-    values = array_of(option, text, shape, "the face");
-    for (double& v : values) v /= by;
-  } else {
-    const Expression formula(option, text);
-    if (formula.uses_time())
-      throw_usage(fmt::format("{}: boundary values cannot depend on t in this version", option));
-    for (std::int64_t j = 0; j < plain.cells(e1); ++j)
-      for (std::int64_t i = 0; i < plain.cells(e0); ++i) {
-        double p[3] = {0, 0, 0};
-        if (e0 < plain.dims()) p[e0] = plain.centre(e0, i);
-        if (e1 < plain.dims()) p[e1] = plain.centre(e1, j);
-        p[d] = side == 0 ? plain.lo(d) : plain.hi(d);
-        values.push_back(formula(p[0], p[1], p[2]) / by);
-        if (!std::isfinite(values.back()))
-          throw_usage(fmt::format("{}: the value '{}' is {} at ({}, {}, {})", option, text, values.back(),
-                                  p[0], p[1], p[2]));
-      }
-  }
-  const bool same = std::all_of(values.begin(), values.end(), [&](double v) { return v == values.front(); });
-  if (!same) return condition.with_values(std::move(values));
-  Boundary uniform = condition;
-  uniform.value = values.front();
-  return uniform;
-}
-
-void set_boundaries(GridSpec& spec, const std::vector<std::string>& texts,
-                    std::vector<std::string>& warnings) {
-  std::vector<std::string> seen;
-  const CartesianGrid plain(GridSpec{spec.lo, spec.hi, spec.cells, {}, {}});
-  spec.boundaries.assign(spec.cells.size(), {});
-  for (const std::string& text : texts) {
-    const std::string option = fmt::format("--bc {}", text);
-    const std::size_t colon = text.find(':');
-    const std::string face = text.substr(0, colon);
-    const int d = face.size() == 2 ? static_cast<int>(std::string("xyz").find(face[0])) : -1;
-    if (colon == std::string::npos || d < 0 || d >= plain.dims() || (face[1] != '-' && face[1] != '+'))
-      throw_usage(
-          fmt::format("{}: FACE:KIND=VALUE is needed, with a face {} and a kind dirichlet, neumann, flux, "
-                      "robin or periodic",
-                      option,
-                      plain.dims() == 1   ? "x- or x+"
-                      : plain.dims() == 2 ? "x- x+ y- y+"
-                                          : "x- x+ y- y+ z- z+"));
-    const int side = face[1] == '-' ? 0 : 1;
-    if (std::find(seen.begin(), seen.end(), face) != seen.end())
-      throw_usage(
-          fmt::format("{}: the face {} has a condition already; give one for each face", option, face));
-    seen.push_back(face);
-    const std::size_t equal = text.find('=', colon);
-    const std::string kind =
-        word_value(option, text.substr(colon + 1, equal == std::string::npos ? equal : equal - colon - 1),
-                   {"dirichlet", "neumann", "flux", "robin", "periodic"});
-    std::string value = equal == std::string::npos ? "" : text.substr(equal + 1);
-    double by = 1;
-    Boundary condition = Boundary::periodic();
-    if (kind == "dirichlet") condition = Boundary::dirichlet();
-    if (kind == "neumann") condition = Boundary::neumann();
-    if (kind == "flux") condition = Boundary::conormal_flux();
-    if (kind == "robin") {
-      const std::vector<std::string> abf = split_list(value);
-      if (abf.size() != 3) throw_usage(fmt::format("{}: robin=A,B,F is needed: A u + B du/dn = F", option));
-      const double a = Expression(option, abf[0])(0, 0, 0), b = Expression(option, abf[1])(0, 0, 0);
-      condition = Boundary::robin(a, b, 0);
-      // Constructed as Dirichlet or Neumann where one of them is 0: the value is divided likewise.
-      by = b == 0 ? a : a == 0 ? b : 1;
-      value = abf[2];
-      if (a * b < 0)
-        warnings.push_back(fmt::format(
-            "{}: A and B have different signs: the wall feeds what it should damp, and the problem "
-            "may have no stable solution",
-            option));
-    }
-    if (kind == "periodic" && !value.empty()) throw_usage(fmt::format("{}: periodic has no value", option));
-    Boundary& target = side == 0 ? spec.boundaries[static_cast<std::size_t>(d)].low
-                                 : spec.boundaries[static_cast<std::size_t>(d)].high;
-    target = face_boundary(condition, option, value, by, plain, d, side);
-    // Periodic means both faces.
-    if (kind == "periodic") {
-      spec.boundaries[static_cast<std::size_t>(d)] = {Boundary::periodic(), Boundary::periodic()};
-      seen.push_back(std::string{face[0], side == 0 ? '+' : '-'});
-    }
-  }
+void refuse_time(const CellValues& values) {
+  if (values.formula && values.formula->uses_time())
+    throw_usage(
+        fmt::format("{}: '{}' depends on t; only --source may", values.option, values.formula->text()));
 }
 
 /// One coefficient, or one for each dimension; its largest value in each.
@@ -223,8 +71,7 @@ std::array<double, 3> set_kappa(SolveRequest& r, const std::string& text,
   for (std::size_t d = 0; d < texts.size(); ++d) {
     if (texts[d].empty()) throw_usage(fmt::format("--kappa: '{}' has an empty entry", text));
     const CellValues values = cell_values("--kappa", texts[d], shape);
-    if (values.formula && values.formula->uses_time())
-      throw_usage("--kappa: it cannot depend on t in this version");
+    refuse_time(values);
     const std::vector<double> kappa = values.on(*r.grid);
     const auto least = std::min_element(kappa.begin(), kappa.end());
     if (!(*least > 0)) {
@@ -315,84 +162,6 @@ double number_value(const std::string& option, const std::string& text) {
 
 }  // namespace
 
-std::vector<double> CellValues::on(const CartesianGrid& grid, double t) const {
-  if (array) return *array;
-  std::vector<double> values;
-  values.reserve(static_cast<std::size_t>(grid.cell_count()));
-  for (std::int64_t k = 0; k < grid.cells(2); ++k)
-    for (std::int64_t j = 0; j < grid.cells(1); ++j)
-      for (std::int64_t i = 0; i < grid.cells(0); ++i) {
-        const double v = formula ? (*formula)(grid.centre(0, i), grid.dims() > 1 ? grid.centre(1, j) : 0,
-                                              grid.dims() > 2 ? grid.centre(2, k) : 0, t)
-                                 : 0;
-        if (!std::isfinite(v))
-          throw_usage(
-              fmt::format("{}: '{}' is {} at cell ({}, {}, {})", option, formula->text(), v, i, j, k));
-        values.push_back(v);
-      }
-  return values;
-}
-
-void add_solve_options(CLI::App& app, SolveOptions& o) {
-  app.add_option(
-         "problem", o.problem,
-         "poisson: -lap u = f; diffusion: -div(kappa grad u) = f; heat: u_t = div(kappa grad u) + source")
-      ->type_name("PROBLEM");
-  app.add_option("--size", o.size, "Cells of each dimension: 64x64x32")->type_name("NxNxN");
-  app.add_option("--extent", o.extent, "Lengths, or lo:hi, of each dimension: 1x1x0.5 (1 each)")
-      ->type_name("LxLxL");
-  app.add_option(
-         "--bc", o.boundaries,
-         "FACE:KIND=VALUE: x-:dirichlet=1, y+:neumann=0, z-:flux=sin(x), x+:robin=A,B,F, y-:periodic; "
-         "a VALUE may be FILE.npy (dirichlet=0 everywhere)")
-      ->type_name("BC");
-  app.add_option("--rhs", o.rhs, "f: a number, a formula in x, y, z, or FILE.npy (0)")->type_name("F");
-  app.add_option("--initial", o.initial, "u at t = 0, for heat (0)")->type_name("F");
-  app.add_option("--source", o.source, "Source of heat, may depend on t (0)")->type_name("F");
-  app.add_option("--guess", o.guess, "Where the solver begins (0)")->type_name("F");
-  app.add_option("--kappa", o.kappa, "Coefficient, for diffusion and heat: one, or KX,KY,KZ (1)")
-      ->type_name("F");
-  app.add_option("--mean", o.mean, "arithmetic | harmonic | geometric: the coefficient of a face")
-      ->type_name("MEAN");
-  app.add_option("--parts", o.parts, "Slabs, spread over the devices (one a device)")->type_name("N");
-  app.add_option("--process-grid", o.process_grid, "Blocks: parts along each dimension, 0 is free")
-      ->type_name("PxPxP");
-  app.add_option("--backend", o.backend, "auto | serial | local (auto: local)")->type_name("NAME");
-  app.add_option("--precision", o.precision, "float | double (double)")->type_name("TYPE");
-  app.add_option("--steps", o.steps, "Time steps, for heat")->type_name("N");
-  app.add_option("--dt", o.dt, "Length of a time step (0.9 of the stability limit)")->type_name("S");
-  app.add_option("--scheme", o.scheme, "euler | ssp-rk3 | rk4 (rk4)")->type_name("NAME");
-  app.add_option("--rtol", o.rtol, "Stops at |f - A u| <= max(rtol |f|, atol) (1e-8)")->type_name("R");
-  app.add_option("--atol", o.atol, "The same, absolute (0)")->type_name("R");
-  app.add_option("--max-iterations", o.max_iterations, "Most iterations (10000)")->type_name("N");
-  app.add_option("--preconditioner", o.preconditioner, "none | jacobi | multigrid (none)")->type_name("NAME");
-  app.add_option("--accumulation", o.accumulation, "fast | ordered | exact: the sums of the solver (exact)")
-      ->type_name("NAME");
-  app.add_option("--field", o.field, "Write u: FILE.npy ([x, y, z]) or FILE.vti (VTK image); repeatable")
-      ->type_name("FILE");
-  app.add_option("--residuals", o.residuals, "Write |f - A u| by iteration: FILE.csv or FILE.png; repeatable")
-      ->type_name("FILE");
-  app.add_option("--png", o.png, "Draw u: a plane of it, or the curve of one dimension")->type_name("FILE");
-  app.add_option("--slice", o.slice, "The plane (line) that --png shows: z=0.5 (the middle in z)")
-      ->type_name("D=POS");
-  app.add_option("--checkpoint", o.checkpoint, "Write the state of heat to this file as it runs")
-      ->type_name("FILE");
-  app.add_option("--every", o.every, "Steps between two checkpoints (a tenth of --steps)")->type_name("N");
-  app.add_option("--restart", o.restart,
-                 "Go on from a checkpoint; one that does not exist yet, but is --checkpoint too, begins")
-      ->type_name("FILE");
-  app.add_option("--json", o.json, "Write the report as JSON ('-': to standard output, alone)")
-      ->type_name("FILE");
-  app.add_flag("--verify", o.verify, "Repeat on one block on the host and compare the bits");
-  app.add_flag("--dry-run", o.dry_run, "Check and print the plan, run nothing");
-  add_device_options(app, o.devices);
-  add_refused(app, {"--memory", "--weights", "--trace"});
-  // An empty text is a variable that was not set, not a wish for the default.
-  for (CLI::Option* option : app.get_options())
-    if (option->get_type_size() != 0 && !option->get_name().starts_with("--help"))
-      option->check([](const std::string& text) { return text.empty() ? "is empty; give a value" : ""; });
-}
-
 SolveRequest solve_request(const SolveOptions& o) {
   SolveRequest r;
   if (o.problem.empty()) throw_usage("solve needs a problem: 'poisson', 'diffusion' or 'heat'");
@@ -422,6 +191,7 @@ SolveRequest solve_request(const SolveOptions& o) {
   r.initial = cell_values("--initial", o.initial, spec.cells);
   r.source = cell_values("--source", o.source, spec.cells);
   r.guess = cell_values("--guess", o.guess, spec.cells);
+  for (const CellValues* values : {&r.rhs, &r.initial, &r.guess}) refuse_time(*values);
   const std::string mean = word_value("--mean", o.mean, {"arithmetic", "harmonic", "geometric"});
   r.mean = mean == "arithmetic" ? Mean::arithmetic : mean == "harmonic" ? Mean::harmonic : Mean::geometric;
   std::array<double, 3> largest{1, 1, 1};
