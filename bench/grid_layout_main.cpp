@@ -5,12 +5,17 @@
 // Prints one line for each operator, size and layout, then the score of the decision in
 // docs/decisions/ghost-layout.md: the geometric mean of the time of a CG iteration.
 
+#include <time.h>
+
 #include <algorithm>
+#include <array>
+
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -20,15 +25,14 @@
 namespace shardwise::bench {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-double median(std::vector<double> v) {
-  std::sort(v.begin(), v.end());
-  return v.size() % 2 == 1 ? v[v.size() / 2] : 0.5 * (v[v.size() / 2 - 1] + v[v.size() / 2]);
+/// Seconds on the wall; of the processor for host devices, so that other programs disturb less.
+double now(bool processor) {
+  if (processor) {
+    timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+  }
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 CartesianGrid cube(std::int64_t n) {
@@ -43,51 +47,63 @@ CartesianGrid cube(std::int64_t n) {
 }
 
 struct Times {
-  double apply = 0, adjoint = 0, cg = 0;  ///< seconds, one of each
+  double apply = 1e30, adjoint = 1e30, cg = 1e30;  ///< seconds, one of each: the least of all rounds
 };
 
-Times measure(const Operator& op, const Blocks& blocks, int repeats, int count, int iterations) {
-  PreparedOperator<double> a(op, blocks);
-  Field<double> x(blocks, "x"), y(blocks, "y");
-  x.fill(1);
-  y.fill(0);
-  SolverOptions<double> options;
-  options.rtol = 0;
-  options.max_iterations = iterations;
-  std::vector<double> apply, adjoint, cg;
-  for (int r = 0; r <= repeats; ++r) {
-    const auto repeated = [&](auto&& once) {
-      blocks.synchronize();
-      const auto start = Clock::now();
-      for (int i = 0; i < count; ++i) once();
-      blocks.synchronize();
-      return seconds_since(start) / count;
-    };
-    const double forward = repeated([&] { a.apply(y, x); }), back = repeated([&] { a.apply_adjoint(y, x); });
-    y.fill(0);
-    blocks.synchronize();
-    // The cost of one iteration: what some more of them take.
-    const auto solve = [&](int most) {
-      options.max_iterations = most;
-      y.fill(0);
-      blocks.synchronize();
-      const auto start = Clock::now();
-      const SolverResult result = conjugate_gradient(a, y, x, options);
-      return std::pair{seconds_since(start), static_cast<double>(result.iterations)};
-    };
-    const auto [short_time, few] = solve(iterations / 4);
-    const auto [long_time, many] = solve(iterations);
-    if (r == 0) continue;  // warm-up
-    apply.push_back(forward);
-    adjoint.push_back(back);
-    cg.push_back((long_time - short_time) / (many - few));
+/// An operator and its fields on blocks of one layout.
+class Subject {
+ public:
+  Subject(const Operator& op, const Blocks& blocks, int count, int iterations, bool processor)
+      : blocks_(blocks),
+        a_(op, blocks),
+        x_(blocks, "x"),
+        y_(blocks, "y"),
+        count_(count),
+        iterations_(iterations),
+        processor_(processor) {
+    x_.fill(1);
+    y_.fill(0);
   }
-  return {median(apply), median(adjoint), median(cg)};
-}
+  void round(Times& least) {
+    least.apply = std::min(least.apply, repeated([&] { a_.apply(y_, x_); }));
+    least.adjoint = std::min(least.adjoint, repeated([&] { a_.apply_adjoint(y_, x_); }));
+    // The cost of one iteration: what some more of them take.
+    const auto [short_time, few] = solve(iterations_ / 4);
+    const auto [long_time, many] = solve(iterations_);
+    least.cg = std::min(least.cg, (long_time - short_time) / (many - few));
+  }
+
+ private:
+  template <class F>
+  double repeated(F&& once) {
+    blocks_.synchronize();
+    const double start = now(processor_);
+    for (int i = 0; i < count_; ++i) once();
+    blocks_.synchronize();
+    return (now(processor_) - start) / count_;
+  }
+  std::pair<double, double> solve(int most) {
+    SolverOptions<double> options;
+    options.rtol = 0;
+    options.max_iterations = most;
+    y_.fill(0);
+    blocks_.synchronize();
+    const double start = now(processor_);
+    const SolverResult result = conjugate_gradient(a_, y_, x_, options);
+    return {now(processor_) - start, static_cast<double>(result.iterations)};
+  }
+
+  Blocks blocks_;
+  PreparedOperator<double> a_;
+  Field<double> x_, y_;
+  int count_, iterations_;
+  bool processor_;
+};
 
 void run(const std::string& spec, const std::vector<std::int64_t>& sizes, int repeats) {
   const DeviceSet devices = open_devices(spec);
   const bool gpu = devices.master().kind() == PlatformKind::cuda;
+  constexpr std::array layouts{GhostLayout::planes, GhostLayout::padded, GhostLayout::pitched};
   std::map<std::string, double> log_sum;
   std::map<std::string, int> rows;
   std::printf("%-5s %-10s %-8s %12s %12s %12s %10s\n", "n", "operator", "layout", "apply us", "adjoint us",
@@ -96,19 +112,30 @@ void run(const std::string& spec, const std::vector<std::int64_t>& sizes, int re
     const CartesianGrid grid = cube(n);
     const Coefficient kappa = Coefficient::constant(grid, 1.5);
     for (const auto& [name, op] : {std::pair{"laplacian", -laplacian(grid)},
-                                   std::pair{"diffusion", -diffusion(kappa, Mean::harmonic)}})
-      for (const GhostLayout layout : {GhostLayout::planes, GhostLayout::padded, GhostLayout::pitched}) {
-        const Blocks blocks(grid, LocalDevices{devices, 0}, layout);
-        const int count = gpu ? (n >= 512 ? 20 : 50) : n >= 256 ? 3 : 10;
-        const Times t = measure(op, blocks, repeats, count, gpu ? 40 : n >= 256 ? 8 : 24);
+                                   std::pair{"diffusion", -diffusion(kappa, Mean::harmonic)}}) {
+      const int count = gpu ? (n >= 512 ? 20 : 50) : n >= 256 ? 3 : 10;
+      const int iterations = gpu ? 40 : n >= 256 ? 8 : 24;
+      std::vector<std::unique_ptr<Subject>> subjects;
+      for (const GhostLayout layout : layouts)
+        subjects.push_back(std::make_unique<Subject>(op, Blocks(grid, LocalDevices{devices, 0}, layout),
+                                                     count, iterations, !gpu));
+      // In turn, so that a machine that slows down slows all; the first round warms up.
+      std::array<Times, 3> times;
+      for (int r = 0; r <= repeats; ++r) {
+        if (r == 1) times = {};
+        for (std::size_t l = 0; l < layouts.size(); ++l) subjects[l]->round(times[l]);
+      }
+      for (std::size_t l = 0; l < layouts.size(); ++l) {
+        const Times& t = times[l];
         const double words = name[0] == 'l' ? 11 : 12;
         std::printf("%-5lld %-10s %-8s %12.1f %12.1f %12.1f %10.0f\n", static_cast<long long>(n), name,
-                    to_string(layout), t.apply * 1e6, t.adjoint * 1e6, t.cg * 1e6,
+                    to_string(layouts[l]), t.apply * 1e6, t.adjoint * 1e6, t.cg * 1e6,
                     words * 8 * static_cast<double>(grid.cell_count()) / t.cg * 1e-9);
         std::fflush(stdout);
-        log_sum[to_string(layout)] += std::log(t.cg);
-        ++rows[to_string(layout)];
+        log_sum[to_string(layouts[l])] += std::log(t.cg);
+        ++rows[to_string(layouts[l])];
       }
+    }
   }
   for (const auto& [layout, sum] : log_sum)
     std::printf("score %-8s %.1f us (geometric mean of CG iterations, %s)\n", layout.c_str(),
