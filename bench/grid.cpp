@@ -5,6 +5,7 @@
 #include <chrono>
 #include <memory>
 
+#include "bench/grid_solve.hpp"
 #include "shardwise/grid/solvers.hpp"
 #include "shardwise/runtime/copy.hpp"
 
@@ -224,6 +225,7 @@ std::vector<Case> grid_cases(const Settings& settings) {
     add_scaling<float>(cases, devices, n, count, "float");
     add_scaling<double>(cases, devices, n, count, "double");
   }
+  add_solve_cases(cases, devices, settings);
   return cases;
 }
 

@@ -31,7 +31,7 @@ class Parser {
     if (peek() != '\0') fail("an operator");
     return value;
   }
-  bool uses_time() const { return uses_time_; }
+  const std::string& uses() const { return uses_; }
 
  private:
   [[noreturn]] void fail(const std::string& expected) const {
@@ -116,7 +116,7 @@ class Parser {
     if (word.size() == 1 && std::string("xyzt").find(word) != std::string::npos) {
       at_ = end;
       const std::size_t index = std::string("xyzt").find(word);
-      uses_time_ = uses_time_ || index == 3;
+      uses_ += word;
       return [index](const double(&v)[4]) { return v[index]; };
     }
     if (word == "pi") {
@@ -154,7 +154,7 @@ class Parser {
   const std::string& text_;
   std::size_t at_ = 0;
   int depth_ = 0;
-  bool uses_time_ = false;
+  std::string uses_;
 };
 
 }  // namespace
@@ -162,7 +162,7 @@ class Parser {
 Expression::Expression(const std::string& option, const std::string& text) : text_(text) {
   Parser parser(option, text);
   root_ = std::make_shared<const Node>(Node{parser.parse()});
-  uses_time_ = parser.uses_time();
+  uses_ = parser.uses();
 }
 
 double Expression::operator()(double x, double y, double z, double t) const {

@@ -13,8 +13,9 @@ class Expression {
   /// Throws a usage error that names the option, the place and what was expected.
   Expression(const std::string& option, const std::string& text);
   double operator()(double x, double y, double z, double t = 0) const;
-  /// Whether the value depends on t.
-  bool uses_time() const { return uses_time_; }
+  /// Whether the value depends on 'x', 'y', 'z' or 't'.
+  bool uses(char name) const { return uses_.find(name) != std::string::npos; }
+  bool uses_time() const { return uses('t'); }
   const std::string& text() const { return text_; }
 
   struct Node;
@@ -22,7 +23,7 @@ class Expression {
  private:
   std::string text_;
   std::shared_ptr<const Node> root_;
-  bool uses_time_ = false;
+  std::string uses_;
 };
 
 }  // namespace shardwise::program

@@ -3,74 +3,17 @@
 #include <algorithm>
 #include <cmath>
 
-#include "colour_map.hpp"
 #include "shardwise/runtime/error.hpp"
 #include "ticks.hpp"
 
 #if defined(SHARDWISE_WITH_PICTURES)
 
-#include <cairo.h>
-
-#include <memory>
+#include "drawing.hpp"
 
 namespace shardwise::program {
 namespace {
 
-struct Destroy {
-  void operator()(cairo_t* context) const { cairo_destroy(context); }
-  void operator()(cairo_surface_t* surface) const { cairo_surface_destroy(surface); }
-};
-using Context = std::unique_ptr<cairo_t, Destroy>;
-using Surface = std::unique_ptr<cairo_surface_t, Destroy>;
-
-constexpr Rgb blank{0.925, 0.925, 0.935};  ///< cells that no path reached
-constexpr Rgb ink{0.13, 0.13, 0.15};
-
-void set_colour(cairo_t* c, const Rgb& colour, double alpha = 1) {
-  cairo_set_source_rgba(c, colour.r, colour.g, colour.b, alpha);
-}
-
-void set_font(cairo_t* c, double size, bool bold = false) {
-  cairo_select_font_face(c, "DejaVu Sans", CAIRO_FONT_SLANT_NORMAL,
-                         bold ? CAIRO_FONT_WEIGHT_BOLD : CAIRO_FONT_WEIGHT_NORMAL);
-  cairo_set_font_size(c, size);
-}
-
-double text_width(cairo_t* c, const std::string& text) {
-  cairo_text_extents_t extents;
-  cairo_text_extents(c, text.c_str(), &extents);
-  return extents.x_advance;
-}
-
-/// Text whose baseline starts at (x, y), moved left by `align` of its width (0 left, 0.5 centred, 1 right).
-void draw_text(cairo_t* c, double x, double y, const std::string& text, double align) {
-  cairo_move_to(c, x - align * text_width(c, text), y);
-  cairo_show_text(c, text.c_str());
-}
-
-/// A true minus sign, as wide as a plus.
-std::string with_minus(const std::string& number) {
-  return number.starts_with('-') ? "\u2212" + number.substr(1) : number;
-}
-
-/// Text in the largest size up to `size` that fits `room`, then cut with an ellipsis.
-void draw_fitted(cairo_t* c, double x, double y, std::string text, double size, bool bold, double room) {
-  set_font(c, size, bold);
-  while (size > 11 && text_width(c, text) > room) set_font(c, size -= 0.5, bold);
-  while (text.size() > 4 && text_width(c, text + "…") > room && text_width(c, text) > room) {
-    do text.pop_back();
-    while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xC0) == 0xC0);
-    if (text_width(c, text + "…") <= room) text += "…";
-  }
-  draw_text(c, x, y, text, 0);
-}
-
-std::uint32_t pack(const Rgb& colour) {
-  const auto byte = [](double v) {
-    return static_cast<std::uint32_t>(std::lround(std::clamp(v, 0.0, 1.0) * 255));
-  };
-  return 0xff000000u | byte(colour.r) << 16 | byte(colour.g) << 8 | byte(colour.b);
-}
+using namespace drawing;
 
 /// The map at the picture's resolution: a pixel shows its cell, or the mean of the covered cells it spans.
 Surface map_surface(const Picture& picture, const PictureLayout& layout, const ValueRange& range) {
@@ -95,7 +38,7 @@ Surface map_surface(const Picture& picture, const PictureLayout& layout, const V
       for (std::int64_t row = row0; row < row1; ++row) {
         for (std::int64_t column = column0; column < column1; ++column) {
           const auto cell = static_cast<std::size_t>(row * picture.columns + column);
-          if (picture.crossings[cell] == 0) continue;
+          if (!picture.is_covered(cell)) continue;
           sum += picture.gain[cell];
           ++covered;
         }
@@ -103,8 +46,11 @@ Surface map_surface(const Picture& picture, const PictureLayout& layout, const V
       if (covered == 0) {
         line[x] = pack(blank);
       } else {
-        const double db = sum > 0 ? 10 * std::log10(sum / covered) : range.low;
-        line[x] = pack(colour_at((db - range.low) / (range.high - range.low)));
+        const double mean = sum / covered;
+        const double shown = picture.scale == Scale::linear ? mean
+                             : mean > 0                     ? 10 * std::log10(mean)
+                                                            : range.low;
+        line[x] = pack(colour_at((shown - range.low) / (range.high - range.low)));
       }
     }
   }
@@ -273,6 +219,7 @@ class Drawing {
     cairo_rotate(c, -std::acos(-1.0) / 2);
     draw_text(c, 0, 0, picture_.value_label, 0.5);
     cairo_restore(c);
+    if (picture_.blank_label.empty()) return;
     // What a blank cell means.
     set_font(c, 12);
     const double y = std::min(top + height + 34, layout_.height - 30.0);
@@ -282,7 +229,7 @@ class Drawing {
     set_colour(c, ink);
     cairo_set_line_width(c, 1);
     cairo_stroke(c);
-    draw_text(c, x + width + 7, y + 11, "not reached", 0);
+    draw_text(c, x + width + 7, y + 11, picture_.blank_label, 0);
   }
 
   void draw_titles() {
@@ -299,11 +246,6 @@ class Drawing {
   const ValueRange range_;
 };
 
-cairo_status_t append(void* target, const unsigned char* data, unsigned int length) {
-  static_cast<std::string*>(target)->append(reinterpret_cast<const char*>(data), length);
-  return CAIRO_STATUS_SUCCESS;
-}
-
 }  // namespace
 
 bool pictures_built() {
@@ -312,20 +254,8 @@ bool pictures_built() {
 
 std::string picture_png(const Picture& picture) {
   const PictureLayout layout = picture_layout(picture);
-  Surface surface(cairo_image_surface_create(CAIRO_FORMAT_RGB24, layout.width, layout.height));
-  Context context(cairo_create(surface.get()));
-  Drawing(context.get(), picture, layout).draw();
-  cairo_status_t status = cairo_status(context.get());
-  std::string bytes;
-  if (status == CAIRO_STATUS_SUCCESS) {
-    cairo_surface_flush(surface.get());
-    status = cairo_surface_write_to_png_stream(surface.get(), append, &bytes);
-  }
-  if (status != CAIRO_STATUS_SUCCESS) {
-    throw Error(ErrorClass::io, std::string("picture: cairo failed (") + cairo_status_to_string(status) +
-                                    "); write --map instead and draw it elsewhere");
-  }
-  return bytes;
+  return png_bytes(layout.width, layout.height,
+                   [&](cairo_t* context) { Drawing(context, picture, layout).draw(); });
 }
 
 }  // namespace shardwise::program

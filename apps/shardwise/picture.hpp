@@ -1,6 +1,6 @@
 #pragma once
-// The PNG of a coverage map: title, axes in metres, colour bar in dB, buildings, transmitters; and its world
-// file.
+// The PNG of values on a plane: title, axes, colour bar; of a coverage map also buildings, transmitters and
+// its world file.
 
 #include <cstdint>
 #include <span>
@@ -16,6 +16,11 @@ struct PictureMarker {
   std::string label;
 };
 
+enum class Scale {
+  decibel,  ///< 10 log10 of the values
+  linear,
+};
+
 struct Picture {
   std::string title;     ///< first line, bold
   std::string subtitle;  ///< second line: mechanisms, transmitters, ...
@@ -23,9 +28,13 @@ struct Picture {
   double min_x = 0, max_x = 1, min_y = 0, max_y = 1;  ///< metres
   std::int64_t columns = 0, rows = 0;
   std::span<const double> gain;             ///< linear, [rows, columns], row 0 at min_y
-  std::span<const std::int64_t> crossings;  ///< 0: the cell is left blank
+  std::span<const std::int64_t> crossings;  ///< 0: the cell is left blank; empty: none is
+  Scale scale = Scale::decibel;
+  std::string blank_label = "not reached";  ///< empty: no legend for blank cells
   std::vector<Segment> outlines;
   std::vector<PictureMarker> markers;
+
+  bool is_covered(std::size_t cell) const { return crossings.empty() || crossings[cell] > 0; }
 };
 
 /// Where the map lies in the picture, pixels from the top left corner.
@@ -39,7 +48,8 @@ struct PictureLayout {
 PictureLayout picture_layout(const Picture& picture);
 
 /// The range of the colours: the 1st and 99.5th percentile of the covered cells in dB, widened to whole tens
-/// (fives where they lie within 15 dB). {-1, 0} where no cell is covered.
+/// (fives where they lie within 15 dB). {-1, 0} where no cell is covered. Linear: the least and the largest
+/// value.
 struct ValueRange {
   double low, high;
 };

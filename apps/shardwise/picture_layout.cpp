@@ -39,8 +39,16 @@ PictureLayout picture_layout(const Picture& picture) {
 
 ValueRange value_range(const Picture& picture) {
   std::vector<double> values;
+  if (picture.scale == Scale::linear) {
+    for (std::size_t i = 0; i < picture.gain.size(); ++i)
+      if (picture.is_covered(i)) values.push_back(picture.gain[i]);
+    if (values.empty()) return {-1, 0};
+    const auto [least, largest] = std::minmax_element(values.begin(), values.end());
+    const double room = *least < *largest ? 0 : *least == 0 ? 1 : 0.1 * std::abs(*least);
+    return {*least - room, *largest + room};
+  }
   for (std::size_t i = 0; i < picture.gain.size(); ++i) {
-    if (picture.crossings[i] > 0 && picture.gain[i] > 0) values.push_back(10 * std::log10(picture.gain[i]));
+    if (picture.is_covered(i) && picture.gain[i] > 0) values.push_back(10 * std::log10(picture.gain[i]));
   }
   if (values.empty()) return {-1, 0};
   const double low = percentile(values, 0.01), high = percentile(values, 0.995);

@@ -2,169 +2,21 @@
 
 #include <fmt/core.h>
 
-#include <chrono>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 
 #include "command.hpp"
-#include "npy.hpp"
+#include "partial_file.hpp"
 #include "progress.hpp"
 #include "report_file.hpp"
-#include "shardwise/grid/multigrid.hpp"
 #include "shardwise/runtime/error.hpp"
 #include "shardwise/shard/hash.hpp"
-#include "signals.hpp"
-#include "solve_request.hpp"
+#include "solve_outputs.hpp"
 
 namespace shardwise::program {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-struct Outcome {
-  std::vector<double> field;  ///< first index fastest
-  SolverResult solver;        ///< of poisson and diffusion
-  std::int64_t applies = 0, exchanges = 0;
-  double seconds = 0;
-};
-
-template <class T>
-Field<T> field_of(const Blocks& blocks, const std::vector<double>& values, const char* name) {
-  std::vector<T> converted(values.begin(), values.end());
-  Field<T> field(blocks, name);
-  field.scatter_global(converted);
-  return field;
-}
-
-template <class T>
-Outcome run_on(const SolveRequest& r, const Blocks& blocks, bool show) {
-  const CartesianGrid& grid = *r.grid;
-  const Operator l = r.kappa ? diffusion(*r.kappa, r.mean) : laplacian(grid);
-  const bool heat = r.problem == "heat";
-  PreparedOperator<T> a(heat ? l : -l, blocks);
-  Outcome outcome;
-  std::unique_ptr<Progress> progress;
-  if (show) progress = std::make_unique<Progress>("solve " + r.problem, heat ? "steps" : "iterations");
-  Field<T> u = field_of<T>(blocks, (heat ? r.initial : r.guess).on(grid), "u");
-  if (heat) {
-    std::function<void(double, Field<T>&)> source;
-    std::optional<Field<T>> steady;
-    if (r.source.given()) {
-      if (r.source.formula && r.source.formula->uses_time()) {
-        source = [&](double t, Field<T>& s) {
-          s.set([&](double x, double y, double z) { return (*r.source.formula)(x, y, z, t); });
-        };
-      } else {
-        steady = field_of<T>(blocks, r.source.on(grid), "source");
-        source = [&](double, Field<T>& s) { s.copy_from(*steady); };
-      }
-    }
-    TimeStepper<T> stepper(a, r.scheme, source);
-    const auto start = Clock::now();
-    for (std::int64_t step = 0; step < r.steps; ++step) {
-      if (stop_requested().load()) throw Error(ErrorClass::interrupted, "solve: stopped");
-      stepper.step(u, static_cast<double>(step) * r.dt, r.dt);
-      // The queue is bounded, and progress is true.
-      if (step % 16 == 15 || step + 1 == r.steps) {
-        blocks.synchronize();
-        if (progress) progress->update(step + 1, r.steps);
-      }
-    }
-    outcome.seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  } else {
-    // (-L) u = f + b, where b is what the walls add to L u.
-    Field<T> f = field_of<T>(blocks, r.rhs.on(grid), "f"), b(blocks, "b");
-    a.assemble_rhs(b, f);
-    SolverOptions<T> options;
-    options.rtol = r.rtol;
-    options.atol = r.atol;
-    options.max_iterations = r.max_iterations;
-    options.accumulation = r.accumulation;
-    options.jacobi = r.jacobi;
-    std::optional<Multigrid<T>> multigrid;
-    if (r.multigrid) {
-      multigrid.emplace(-l, blocks);
-      options.preconditioner = multigrid->preconditioner();
-    }
-    options.cancel = &stop_requested();
-    if (progress)
-      options.progress = [&](std::int64_t iteration, double) {
-        progress->update(iteration, r.max_iterations);
-      };
-    const auto start = Clock::now();
-    outcome.solver = conjugate_gradient(a, u, b, options);
-    outcome.seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    if (outcome.solver.cancelled) throw Error(ErrorClass::interrupted, "solve: stopped");
-  }
-  outcome.applies = a.stats().applies;
-  outcome.exchanges = a.stats().exchanges;
-  const std::vector<T> values = u.gather();
-  outcome.field.assign(values.begin(), values.end());
-  for (std::size_t i = 0; i < values.size(); ++i)
-    if (!std::isfinite(values[i]))
-      throw Error(
-          ErrorClass::not_converged,
-          fmt::format(
-              "solve: u is {} at cell {} (first index fastest); look at the boundary values and kappa",
-              outcome.field[i], i));
-  return outcome;
-}
-
-Outcome run_on(const SolveRequest& r, const Blocks& blocks, bool show) {
-  return r.single ? run_on<float>(r, blocks, show) : run_on<double>(r, blocks, show);
-}
-
-Blocks blocks_of(const SolveRequest& r, const DeviceSet& devices) {
-  if (r.serial) {
-    Serial serial;
-    serial.parts = r.partition.parts > 0 || r.partition.blocks ? r.partition.parts : 1;
-    serial.process_grid = r.partition.process_grid;
-    serial.blocks = r.partition.blocks;
-    return Blocks(*r.grid, serial);
-  }
-  LocalDevices local{devices, r.partition.parts, r.partition.process_grid, r.partition.blocks};
-  return Blocks(*r.grid, local);
-}
-
-/// [x, y, z] in C order: the last index fastest.
-std::string npy_of(const CartesianGrid& g, const std::vector<double>& field) {
-  std::vector<double> c(field.size());
-  const std::int64_t n0 = g.cells(0), n1 = g.cells(1), n2 = g.cells(2);
-  for (std::int64_t k = 0; k < n2; ++k)
-    for (std::int64_t j = 0; j < n1; ++j)
-      for (std::int64_t i = 0; i < n0; ++i)
-        c[static_cast<std::size_t>(k + n2 * (j + n1 * i))] =
-            field[static_cast<std::size_t>(i + n0 * (j + n1 * k))];
-  std::vector<std::int64_t> shape;
-  for (int d = 0; d < g.dims(); ++d) shape.push_back(g.cells(d));
-  return npy_bytes(c, shape);
-}
-
-/// VTK XML image data (vtk.org, VTK file formats), cell values, raw appended with 64-bit sizes.
-std::string vti_of(const CartesianGrid& g, const std::vector<double>& field) {
-  std::string extent, origin, spacing;
-  for (int d = 0; d < 3; ++d) {
-    const bool has = d < g.dims();
-    extent += fmt::format("{}0 {}", d == 0 ? "" : " ", g.cells(d));
-    origin += fmt::format("{}{:.17g}", d == 0 ? "" : " ", has ? g.lo(d) : 0.0);
-    spacing += fmt::format("{}{:.17g}", d == 0 ? "" : " ", has ? g.spacing(d) : g.spacing(0));
-  }
-  std::string text = fmt::format(
-      "<?xml version=\"1.0\"?>\n<VTKFile type=\"ImageData\" version=\"1.0\" byte_order=\"LittleEndian\" "
-      "header_type=\"UInt64\">\n <ImageData WholeExtent=\"{0}\" Origin=\"{1}\" Spacing=\"{2}\">\n  <Piece "
-      "Extent=\"{0}\">\n"
-      "   <CellData Scalars=\"u\">\n    <DataArray type=\"Float64\" Name=\"u\" format=\"appended\" "
-      "offset=\"0\"/>\n"
-      "   </CellData>\n  </Piece>\n </ImageData>\n <AppendedData encoding=\"raw\">\n_",
-      extent, origin, spacing);
-  const std::uint64_t bytes = field.size() * sizeof(double);
-  char size[8];
-  std::memcpy(size, &bytes, 8);
-  text.append(size, 8);
-  text.append(reinterpret_cast<const char*>(field.data()), bytes);
-  return text + "\n </AppendedData>\n</VTKFile>\n";
-}
 
 Json grid_json(const CartesianGrid& g) {
   Json cells = Json::array(), extent = Json::array(), boundaries = Json::array();
@@ -176,14 +28,129 @@ Json grid_json(const CartesianGrid& g) {
   return {{"cells", cells}, {"extent", extent}, {"boundaries", boundaries}};
 }
 
+/// The same problem on one block on the host, and whether its bits are equal.
+struct Verification {
+  bool ran = false, equal = true;
+  double max_relative = 0;
+};
+Verification verify(const SolveRequest& r, const SolveOutcome& outcome, const SolveState* restart) {
+  const SolveOutcome one = run_solve(r, Blocks(*r.grid, Serial{1}), {false, restart, nullptr});
+  Verification result{true, false, 0};
+  result.equal = std::memcmp(one.field.data(), outcome.field.data(), one.field.size() * sizeof(double)) == 0;
+  double difference = 0, size = 0;
+  for (std::size_t i = 0; i < one.field.size(); ++i) {
+    difference = std::max(difference, std::abs(one.field[i] - outcome.field[i]));
+    size = std::max(size, std::abs(one.field[i]));
+  }
+  result.max_relative = size > 0 ? difference / size : 0;
+  return result;
+}
+
+/// The state to go on from. A file that does not exist is a run that has not begun, if it is the checkpoint
+/// too: one command line then starts and restarts.
+std::optional<SolveState> restart_state(const SolveRequest& r, const SolveOptions& o) {
+  if (o.restart.empty()) return {};
+  std::error_code ignored;
+  if (!std::filesystem::exists(o.restart, ignored)) {
+    if (o.checkpoint != o.restart)
+      throw_data(fmt::format(
+          "--restart: '{0}' does not exist; check the name, or give --checkpoint {0} as well to begin there",
+          o.restart));
+    log_note(fmt::format("'{}' does not exist yet: beginning", o.restart));
+    return {};
+  }
+  SolveState state = read_state(o.restart);
+  check_same_run(r.parameters, "this run", state.parameters, "'" + o.restart + "'");
+  if (static_cast<std::int64_t>(state.u.size()) != r.grid->cell_count())
+    throw_data(fmt::format("--restart: '{}' holds {} cells, the grid has {}", o.restart, state.u.size(),
+                           r.grid->cell_count()));
+  if (state.step > r.steps)
+    throw_usage(fmt::format("--steps: '{}' is at step {} already; ask for {} or more, counted from the start",
+                            o.restart, state.step, state.step));
+  log_note(fmt::format("'{}' is at step {}; going on from there", o.restart, state.step));
+  return state;
+}
+
+void check_outputs(const SolveOptions& o) {
+  for (const std::string& path : o.field) check_output(path, "--field");
+  for (const std::string& path : o.residuals) check_output(path, "--residuals");
+  for (const auto& [path, name] :
+       {std::pair{o.json, "--json"}, std::pair{o.png, "--png"}, std::pair{o.checkpoint, "--checkpoint"}})
+    if (!path.empty()) check_output(path, name);
+}
+
+Json report_json(const SolveRequest& r, const Blocks& blocks, const SolveOutcome& outcome,
+                 const Verification& verified, std::int64_t first_step) {
+  const SolverResult& s = outcome.solver;
+  const bool heat = r.problem == "heat";
+  Json verify = {{"ran", verified.ran}};
+  if (verified.ran) {
+    verify["equal"] = verified.equal;
+    verify["max_relative"] = verified.max_relative;
+  }
+  // Words a cell: 11 an iteration of CG; a stage of a time step has no such number.
+  const double cells = static_cast<double>(r.grid->cell_count()), word = r.single ? 4 : 8;
+  const double moved = heat ? 0 : 11 * word * cells * static_cast<double>(s.iterations);
+  const auto of_solver = [&](auto value) { return heat ? Json(nullptr) : Json(value); };
+  const auto of_heat = [&](auto value) { return heat ? Json(value) : Json(nullptr); };
+  return {{"schema", 1},
+          {"command", "solve"},
+          {"problem", r.problem},
+          {"grid", grid_json(*r.grid)},
+          {"precision", r.single ? "float" : "double"},
+          {"parts", blocks.partition().parts()},
+          {"process_grid", blocks.partition().process_grid()},
+          {"transport", blocks.transport()},
+          {"applies", outcome.applies},
+          {"exchanges_per_apply", static_cast<double>(outcome.exchanges) /
+                                      static_cast<double>(std::max<std::int64_t>(outcome.applies, 1))},
+          {"steps", of_heat(r.steps)},
+          {"first_step", of_heat(first_step)},
+          {"dt", of_heat(r.dt)},
+          {"converged", of_solver(s.converged)},
+          {"reason", of_solver(s.reason())},
+          {"iterations", of_solver(s.iterations)},
+          {"tolerance", heat ? Json(nullptr) : number_or_null(s.tolerance)},
+          {"true_residual", heat ? Json(nullptr) : number_or_null(s.true_residual)},
+          {"removed_mean", of_solver(outcome.removed_mean)},
+          {"history", s.history},
+          {"seconds", outcome.seconds},
+          {"t_eff_gb_s", of_solver(moved / outcome.seconds * 1e-9)},
+          {"digest", Blake3().update(outcome.field.data(), outcome.field.size() * sizeof(double)).hex()},
+          {"verify", verify},
+          {"warnings", r.warnings}};
+}
+
+std::string result_text(const SolveRequest& r, const SolveOutcome& outcome) {
+  const SolverResult& s = outcome.solver;
+  return r.problem == "heat"
+             ? fmt::format("{} steps of {:.6g} in {}", r.steps, r.dt, short_time(outcome.seconds))
+             : fmt::format("{} after {} iterations, |f - A u| = {:.3e} (asked {:.3e}), {}", s.reason(),
+                           s.iterations, s.true_residual, s.tolerance, short_time(outcome.seconds));
+}
+
+void stage_outputs(OutputSet& outputs, const SolveRequest& r, const SolveOptions& o,
+                   const SolveOutcome& outcome) {
+  for (const std::string& path : o.field)
+    outputs.stage(
+        path, path.ends_with(".vti") ? field_vti(*r.grid, outcome.field) : field_npy(*r.grid, outcome.field));
+  for (const std::string& path : o.residuals)
+    outputs.stage(path,
+                  path.ends_with(".png") ? residuals_png(r, outcome.solver) : residuals_csv(outcome.solver));
+  const std::string subtitle =
+      r.problem == "heat"
+          ? fmt::format("t = {:.4g}, {} steps of {:.3g}", static_cast<double>(r.steps) * r.dt, r.steps, r.dt)
+          : fmt::format("{}, |f \u2212 A u| = {:.1e}", outcome.solver.reason(), outcome.solver.true_residual);
+  if (!o.png.empty()) outputs.stage(o.png, field_png(r, outcome.field, subtitle));
+}
+
 int run(const SolveOptions& options) {
   SolveRequest r = solve_request(options);
-  for (const auto& [path, name] :
-       {std::pair{options.field, "--field"}, std::pair{options.residuals, "--residuals"},
-        std::pair{options.json, "--json"}})
-    if (!path.empty()) check_output(path, name);
+  check_outputs(options);
+  for (const std::string& warning : r.warnings) log_warning(warning);
+  const std::optional<SolveState> restart = restart_state(r, options);
   const DeviceSet devices = r.serial ? DeviceSet() : open(options.devices);
-  const Blocks blocks = blocks_of(r, devices);
+  const Blocks blocks = solve_blocks(r, devices);
   const Partition& partition = blocks.partition();
   const bool heat = r.problem == "heat";
   if (options.dry_run) {
@@ -193,84 +160,53 @@ int run(const SolveOptions& options) {
                              heat ? fmt::format("; {} steps of {:.6g}", r.steps, r.dt) : ""));
     return 0;
   }
-  const Outcome outcome = run_on(r, blocks, !log_options().quiet);
-  Json verify = {{"ran", options.verify}};
-  bool equal = true;
-  if (options.verify) {
-    const Outcome one = run_on(r, Blocks(*r.grid, Serial{1}), false);
-    equal = std::memcmp(one.field.data(), outcome.field.data(), one.field.size() * sizeof(double)) == 0;
-    double difference = 0, size = 0;
-    for (std::size_t i = 0; i < one.field.size(); ++i) {
-      difference = std::max(difference, std::abs(one.field[i] - outcome.field[i]));
-      size = std::max(size, std::abs(one.field[i]));
-    }
-    verify["equal"] = equal;
-    verify["max_relative"] = size > 0 ? difference / size : 0;
+  SolveHooks hooks;
+  hooks.show = !log_options().quiet;
+  hooks.restart = restart ? &*restart : nullptr;
+  if (!options.checkpoint.empty())
+    hooks.checkpoint = [&](const SolveState& state) {
+      OutputSet file;
+      file.stage(options.checkpoint, state_bytes(state));
+      file.commit(WhenStopped::commit);
+    };
+  const SolveOutcome outcome = run_solve(r, blocks, hooks);
+  if (outcome.removed_mean != 0) {
+    r.warnings.push_back(fmt::format(
+        "no condition fixes a constant, and the right-hand side has the mean {:.6g} (walls included): it was "
+        "taken out, and u has the mean 0",
+        outcome.removed_mean));
+    log_warning(r.warnings.back());
   }
-  Blake3 hasher;
-  hasher.update(outcome.field.data(), outcome.field.size() * sizeof(double));
-  const SolverResult& s = outcome.solver;
-  // Words a cell: 11 an iteration of CG; a stage reads and writes u, k and the lift several times.
-  const double cells = static_cast<double>(r.grid->cell_count()), word = r.single ? 4 : 8;
-  const double moved = heat ? 0 : 11 * word * cells * static_cast<double>(s.iterations);
-  const Json report = {
-      {"schema", 1},
-      {"command", "solve"},
-      {"problem", r.problem},
-      {"grid", grid_json(*r.grid)},
-      {"precision", r.single ? "float" : "double"},
-      {"parts", partition.parts()},
-      {"process_grid", partition.process_grid()},
-      {"transport", blocks.transport()},
-      {"applies", outcome.applies},
-      {"exchanges_per_apply", static_cast<double>(outcome.exchanges) /
-                                  static_cast<double>(std::max<std::int64_t>(outcome.applies, 1))},
-      {"steps", heat ? Json(r.steps) : Json(nullptr)},
-      {"dt", heat ? Json(r.dt) : Json(nullptr)},
-      {"converged", heat ? Json(nullptr) : Json(s.converged)},
-      {"reason", heat ? Json(nullptr) : Json(s.reason())},
-      {"iterations", heat ? Json(nullptr) : Json(s.iterations)},
-      {"tolerance", heat ? Json(nullptr) : number_or_null(s.tolerance)},
-      {"true_residual", heat ? Json(nullptr) : number_or_null(s.true_residual)},
-      {"history", s.history},
-      {"seconds", outcome.seconds},
-      {"t_eff_gb_s", heat ? Json(nullptr) : Json(moved / outcome.seconds * 1e-9)},
-      {"digest", hasher.hex()},
-      {"verify", verify}};
+  Verification verified;
+  if (options.verify) verified = verify(r, outcome, hooks.restart);
+  const Json report = report_json(r, blocks, outcome, verified, restart ? restart->step : 0);
   OutputSet outputs;
-  if (!options.field.empty())
-    outputs.stage(options.field, options.field.ends_with(".vti") ? vti_of(*r.grid, outcome.field)
-                                                                 : npy_of(*r.grid, outcome.field));
-  if (!options.residuals.empty()) {
-    std::string csv = "iteration,residual\n";
-    for (std::size_t i = 0; i < s.history.size(); ++i) csv += fmt::format("{},{:.17g}\n", i, s.history[i]);
-    outputs.stage(options.residuals, csv);
-  }
+  stage_outputs(outputs, r, options, outcome);
   stage_json(outputs, options.json, report);
   outputs.commit();
   if (options.json == "-") {
     write_stdout(json_text(report));
   } else {
-    std::string text = fmt::format("{}: {} cells, {}, {} block{} on {}\n", r.problem, r.grid->shape_text(),
-                                   r.single ? "float" : "double", partition.parts(),
-                                   partition.parts() == 1 ? "" : "s", blocks.transport());
-    text += heat ? fmt::format("{} steps of {:.6g} in {}\n", r.steps, r.dt, short_time(outcome.seconds))
-                 : fmt::format("{} after {} iterations, |f - A u| = {:.3e} (asked {:.3e}), {}\n", s.reason(),
-                               s.iterations, s.true_residual, s.tolerance, short_time(outcome.seconds));
+    std::string text =
+        fmt::format("{}: {} cells, {}, {} block{} on {}\n{}\n", r.problem, r.grid->shape_text(),
+                    r.single ? "float" : "double", partition.parts(), partition.parts() == 1 ? "" : "s",
+                    blocks.transport(), result_text(r, outcome));
     if (options.verify)
-      text += equal ? "verify: the bits of one block on the host\n" : "verify: other bits than one block\n";
+      text += verified.equal ? "verify: the bits of one block on the host\n"
+                             : "verify: other bits than one block\n";
     write_stdout(text + fmt::format("digest {}\n", report["digest"].get<std::string>()));
   }
-  if (!equal)
+  if (!verified.equal)
     throw Error(ErrorClass::mismatch,
                 fmt::format("--verify: u differs from one block on the host by {:.3e} of its largest value",
-                            verify["max_relative"].get<double>()));
+                            verified.max_relative));
+  const SolverResult& s = outcome.solver;
   if (!heat && !s.converged)
-    throw Error(
-        ErrorClass::not_converged,
-        fmt::format("solve: {} after {} iterations with |f - A u| = {:.3e}, asked was {:.3e}; raise "
-                    "--max-iterations or --rtol, or use --preconditioner jacobi (outputs were written)",
-                    s.reason(), s.iterations, s.true_residual, s.tolerance));
+    throw Error(ErrorClass::not_converged,
+                fmt::format("solve: {} after {} iterations with |f - A u| = {:.3e}, asked was {:.3e}; raise "
+                            "--max-iterations or --rtol, or use --preconditioner {} (outputs were written)",
+                            s.reason(), s.iterations, s.true_residual, s.tolerance,
+                            r.jacobi ? "multigrid" : "jacobi"));
   return 0;
 }
 

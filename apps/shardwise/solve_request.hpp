@@ -9,6 +9,7 @@
 
 #include "device_options.hpp"
 #include "expression.hpp"
+#include "report_file.hpp"
 #include "shardwise/grid/solvers.hpp"
 
 namespace shardwise::program {
@@ -21,7 +22,8 @@ struct SolveOptions {
   std::string parts, process_grid, backend = "auto", precision = "double", mean = "arithmetic";
   std::string steps, dt, scheme = "rk4", rtol = "1e-8", atol = "0", max_iterations = "10000";
   std::string preconditioner = "none", accumulation = "exact";
-  std::string field, residuals, json;
+  std::vector<std::string> field, residuals;
+  std::string json, slice, png, checkpoint, every, restart;
   bool verify = false, dry_run = false;
   DeviceOptions devices;
 };
@@ -40,7 +42,7 @@ struct SolveRequest {
   std::optional<CartesianGrid> grid;
   CellValues rhs, initial, source, guess;
   std::optional<Coefficient> kappa;  ///< none: 1
-  double kappa_max = 1;
+  double radius = 0;                 ///< a bound for the spectral radius, of heat
   Mean mean = Mean::arithmetic;
   PartitionRequest partition;
   bool serial = false, single = false;  ///< backend; float
@@ -49,6 +51,12 @@ struct SolveRequest {
   TimeScheme scheme = TimeScheme::rk4;
   bool jacobi = false, multigrid = false;
   Accumulation accumulation = Accumulation::exact;
+  /// A plane (a line, in two dimensions) through the cells `index` of a dimension; -1: all is shown.
+  int slice_dimension = -1;
+  std::int64_t slice_index = 0;
+  std::int64_t every = 0;  ///< steps between two checkpoints
+  std::vector<std::string> warnings;
+  Json parameters;  ///< of heat: what decides the bits of a step
 };
 
 void add_solve_options(CLI::App& app, SolveOptions& options);

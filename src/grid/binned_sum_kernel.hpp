@@ -13,7 +13,8 @@
 // a sum drops what lies below its window, and the window of the whole is at least as high as that of any
 // piece, so the three bins of the whole are exact. At least 65 bits below the largest summand are kept. (The
 // idea of bins fixed in advance: J. Demmel, H. D. Nguyen, "Parallel reproducible summation", IEEE Trans.
-// Comput. 64, 2015.) At most 2^31 summands.
+// Comput. 64, 2015.) At most 2^31 summands;
+// BinnedTotal adds up more.
 
 #include <cmath>
 #include <cstdint>
@@ -93,8 +94,5 @@ struct BinWindow {
     merge(total, mine);
   }
 };
-
-/// The value, rounded once from the three bins. NaN where something was bad.
-double binned_value(const BinnedSum& sum);
 
 }  // namespace shardwise

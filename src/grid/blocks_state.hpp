@@ -8,13 +8,22 @@ namespace shardwise {
 
 /// What Blocks share. Streams belong to the transport, so it goes last.
 struct BlocksState {
-  BlocksState(Partition p, GhostLayout l, std::unique_ptr<BlockTransport> t)
-      : partition(std::move(p)), layout(l), transport(std::move(t)), parts(transport->local_parts()) {}
+  /// `shared`: the queue of other blocks on the same streams, so that operations on fields of both are
+  /// ordered too; null: one of its own.
+  BlocksState(Partition p, GhostLayout l, std::unique_ptr<BlockTransport> t,
+              std::shared_ptr<OperationQueue> shared = nullptr)
+      : partition(std::move(p)),
+        layout(l),
+        transport(std::move(t)),
+        parts(transport->local_parts()),
+        queue_owner(shared ? std::move(shared) : std::make_shared<OperationQueue>()),
+        queue(*queue_owner) {}
   Partition partition;
   GhostLayout layout;
   std::unique_ptr<BlockTransport> transport;
   std::vector<int> parts;
-  OperationQueue queue;
+  std::shared_ptr<OperationQueue> queue_owner;
+  OperationQueue& queue;
 };
 
 /// A buffer whose uses on other streams the queue knows: released behind them.

@@ -3,30 +3,18 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <limits>
+#include <span>
 
+#include "grid/binned_total.hpp"
 #include "shardwise/grid/grid_error.hpp"
 #include "shardwise/runtime/copy.hpp"
 
 namespace shardwise {
 
-double binned_value(const BinnedSum& sum) {
-  if (sum.bad) return std::numeric_limits<double>::quiet_NaN();
-  // Carries, so that the digits are unique; then 128 bits, rounded once.
-  std::int64_t d[3] = {sum.digit[0], sum.digit[1], sum.digit[2]};
-  d[1] += d[2] >> 32;
-  d[2] &= 0xffffffff;
-  d[0] += d[1] >> 32;
-  d[1] &= 0xffffffff;
-  __extension__ using Wide = __int128;
-  const Wide value = (static_cast<Wide>(d[0]) << 64) + ((static_cast<Wide>(d[1]) << 32) + d[2]);
-  return std::ldexp(static_cast<double>(value), 32 * (sum.top - 2));
-}
-
 namespace {
 
 constexpr int host_pieces = 64;
-constexpr std::int64_t most_cells = std::int64_t{1} << 31;
+constexpr std::int64_t most_of_a_piece = std::int64_t{1} << 31;
 
 /// Cells of one piece, in runs that fit a small buffer.
 template <class Body>
@@ -124,13 +112,7 @@ CellPointer<const T> readable(const FieldBlock<T>& block) {
 }  // namespace
 
 FieldSums::FieldSums(const Blocks& blocks, Accumulation accumulation)
-    : blocks_(blocks), exact_(accumulation == Accumulation::exact) {
-  const std::int64_t cells = blocks.grid().global_cell_count();
-  if (exact_ && cells > most_cells)
-    throw GridError(
-        GridErrorCode::bad_argument,
-        fmt::format("sums: exact ones take at most 2^31 cells, the grid has {}; use ordered", cells),
-        {static_cast<double>(cells)});
+    : blocks_(blocks), accumulation_(accumulation), exact_(accumulation == Accumulation::exact) {
   BlocksState& state = blocks.state();
   for (const int part : state.parts) {
     const CartesianGrid& grid = blocks.local_grid(part);
@@ -142,6 +124,17 @@ FieldSums::FieldSums(const Blocks& blocks, Accumulation accumulation)
 #if SHARDWISE_WITH_CUDA
     if (stream.device().kind() == PlatformKind::cuda) p.pieces = cuda_sum_pieces(p.box.count());
 #endif
+    // A piece of the host is made of whole rows.
+    const std::int64_t rows = p.box.size(1) * p.box.size(2), row = p.box.size(0);
+    const std::int64_t largest =
+        p.pieces == host_pieces ? (rows + p.pieces - 1) / p.pieces * row : p.box.count() / p.pieces + 4096;
+    if (exact_ && largest > most_of_a_piece)
+      throw GridError(
+          GridErrorCode::bad_argument,
+          fmt::format("sums: exact ones take at most 2^31 cells at a time, but part {} of {} has to add {}; "
+                      "cut the grid into more parts, or use ordered",
+                      part, grid.shape_text(), largest),
+          {static_cast<double>(part), static_cast<double>(largest)});
     p.partials = QueuedBuffer<SumPartial>(state.queue, stream, p.pieces, "partial sums");
     p.host = state.transport->host_memory(static_cast<std::uint64_t>(p.pieces) * sizeof(SumPartial));
     parts_.push_back(std::move(p));
@@ -161,48 +154,62 @@ std::array<double, 2> FieldSums::run(const char* name, const MakeBody& make_body
     operation.items = p.box.count();
     operation.accesses = accesses(b);
     operation.accesses.add(p.partials.writes());
-    operation.body = [body = make_body(b), box = p.box, exact = exact_, out = p.partials.data()](
-                         LaunchContext& context) { sum_cells(context, box, body, exact, out); };
+    const bool fast = accumulation_ == Accumulation::fast;
+    std::uint64_t bytes = p.partials.bytes();
+    if (exact_) {
+      operation.body = [body = make_body(b), box = p.box, out = p.partials.data()](LaunchContext& context) {
+        sum_cells(context, box, body, true, out);
+      };
+    } else {
+      auto* const out = reinterpret_cast<PlainPartial*>(p.partials.data());
+      bytes = static_cast<std::uint64_t>(fast ? 1 : p.pieces) * sizeof(PlainPartial);
+      operation.body = [body = make_body(b), box = p.box, pieces = p.pieces, fast,
+                        out](LaunchContext& context) { plain_sums(context, box, body, pieces, fast, out); };
+    }
     state.queue.enqueue(stream, std::move(operation));
-    state.queue.enqueue(stream, copy_operation("partial sums", p.host.get(), p.partials.data(),
-                                               p.partials.bytes(), {p.partials.reads()}));
+    state.queue.enqueue(
+        stream, copy_operation("partial sums", p.host.get(), p.partials.data(), bytes, {p.partials.reads()}));
     events.push_back(state.queue.record(stream));
   }
   for (const Event& event : events) event.wait_on_host();
   bool failed = false;
   for (const Event& event : events) failed = failed || event.failed();
   if (failed) blocks_.synchronize();  // throws what began it
-  SumPartial total;
+  BinnedTotal exact[2];
+  double plain[2] = {0, 0};
   for (const Part& p : parts_) {
+    if (!exact_) {
+      const auto* partials = static_cast<const PlainPartial*>(p.host.get());
+      for (int piece = 0; piece < (accumulation_ == Accumulation::fast ? 1 : p.pieces); ++piece)
+        for (int s = 0; s < 2; ++s) plain[s] += partials[piece].sum[s];
+      continue;
+    }
     const auto* partials = static_cast<const SumPartial*>(p.host.get());
     for (int piece = 0; piece < p.pieces; ++piece)
-      for (int s = 0; s < 2; ++s) {
-        merge(total.exact[s], partials[piece].exact[s]);
-        total.plain[s] += partials[piece].plain[s];
-      }
+      for (int s = 0; s < 2; ++s) exact[s].add(partials[piece].exact[s]);
   }
   // Other processes' sums, in rank order.
   std::vector<std::int64_t> words;
   for (int s = 0; s < 2; ++s) {
-    for (const std::int64_t d : total.exact[s].digit) words.push_back(d);
-    words.push_back(total.exact[s].top);
-    words.push_back(total.exact[s].bad);
-    words.push_back(bit_cast<std::int64_t>(total.plain[s]));
+    if (exact_)
+      exact[s].append_to(words);
+    else
+      words.push_back(bit_cast<std::int64_t>(plain[s]));
   }
   const std::vector<std::int64_t> all = state.transport->gather_words(words);
-  SumPartial sum;
-  for (std::size_t at = 0; at + words.size() <= all.size(); at += words.size())
-    for (std::size_t s = 0; s < 2; ++s) {
-      const std::int64_t* w = all.data() + at + 6 * s;
-      BinnedSum one;
-      for (int k = 0; k < 3; ++k) one.digit[k] = w[k];
-      one.top = static_cast<std::int32_t>(w[3]);
-      one.bad = static_cast<std::int32_t>(w[4]);
-      merge(sum.exact[s], one);
-      sum.plain[s] += bit_cast<double>(w[5]);
+  std::array<double, 2> sums{};
+  const std::size_t each = words.size() / 2;
+  for (std::size_t s = 0; s < 2; ++s) {
+    BinnedTotal total;
+    for (std::size_t at = s * each; at < all.size(); at += words.size()) {
+      if (exact_)
+        total.add(BinnedTotal::from_words(std::span(all).subspan(at, each)));
+      else
+        sums[s] += bit_cast<double>(all[at]);
     }
-  if (exact_) return {binned_value(sum.exact[0]), binned_value(sum.exact[1])};
-  return {sum.plain[0], sum.plain[1]};
+    if (exact_) sums[s] = total.value();
+  }
+  return sums;
 }
 
 template <class T>

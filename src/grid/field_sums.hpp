@@ -5,6 +5,7 @@
 #include "grid/binned_sum_kernel.hpp"
 #include "grid/blocks_state.hpp"
 #include "grid/cell_launch.hpp"
+#include "grid/plain_sums.hpp"
 #include "grid/sum_kernel.hpp"
 #include "shardwise/numeric/accumulation.hpp"
 
@@ -24,9 +25,10 @@ void sum_cells_on_cuda(LaunchContext& context, const CellBox& box, const Body& b
                        SumPartial* partials);
 #endif
 
-/// Sums over the owned cells of fields, for solvers: what they return does not depend on the partition
-/// (`exact`), or is reproducible for one partition (`ordered`; `fast` is the same here). Buffers are
-/// allocated once. Every sum waits for its result.
+/// Sums over the owned cells of fields, for solvers. `exact`: independent of the partition, the device and
+/// the order. `ordered` and `fast`: plain float64 sums (plain_sums.hpp), the first with partials that the
+/// host adds in the order of the parts, so that a part's sum depends on its block alone; the second added up
+/// where they are. Buffers are allocated once. Every sum waits for its result.
 class FieldSums {
  public:
   FieldSums(const Blocks& blocks, Accumulation accumulation);
@@ -57,6 +59,7 @@ class FieldSums {
   std::array<double, 2> run(const char* name, const MakeBody& make_body, const Accesses& accesses);
 
   Blocks blocks_;
+  Accumulation accumulation_;
   bool exact_;
   std::vector<Part> parts_;
   std::int64_t sums_ = 0;

@@ -11,6 +11,7 @@
   SW_INSTANTIATE_FOR_EACH(shardwise::DenseBody<T>);             \
   SW_INSTANTIATE_FOR_EACH_CELL(shardwise::ProlongBody<T>);      \
   SW_INSTANTIATE_FOR_EACH_CELL(shardwise::RestrictBody<T>);     \
+  SW_INSTANTIATE_FOR_EACH_CELL(shardwise::CopyCellsBody<T>);    \
   SW_INSTANTIATE_FOR_EACH_CELL(shardwise::ScaleBody<T, false>); \
   SW_INSTANTIATE_FOR_EACH_CELL(shardwise::ScaleBody<T, true>);  \
   SW_INSTANTIATE_FOR_EACH_CELL(shardwise::FillBody<T>);         \

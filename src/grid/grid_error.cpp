@@ -52,6 +52,8 @@ const char* to_string(GridErrorCode code) noexcept {
       return "unavailable";
     case GridErrorCode::wrong_sign:
       return "wrong_sign";
+    case GridErrorCode::false_claim:
+      return "false_claim";
     case GridErrorCode::singular:
       return "singular";
   }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "grid/leaf_claims.hpp"
 #include "grid/operator_tree.hpp"
 #include "grid/pointwise.hpp"
 #include "grid/prepared_state.hpp"
@@ -66,6 +67,12 @@ PreparedOperator<T>::PreparedOperator(const Operator& op, const Blocks& blocks,
   if (transposed) state_->transposed = build_term(*state_, *transposed, "root");
   state_->no_adjoint = no_adjoint;
   blocks.synchronize();
+#ifdef NDEBUG
+  const bool check = options.claims == Claims::check;
+#else
+  const bool check = options.claims != Claims::trust;
+#endif
+  if (check) check_claims<T>(op, blocks, "root");
 }
 
 template <class T>

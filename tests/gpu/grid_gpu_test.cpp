@@ -168,9 +168,7 @@ TEST(GridGpu, CgIteratesHaveTheHostsBits) {
   }
 }
 
-TEST(GridGpu, MultigridHasTheHostsBits) {
-  if (gpu_count() == 0) GTEST_SKIP() << "no CUDA device answers";
-  const CartesianGrid g = make_grid({16, 12, 20}, "DNPPRD");
+void check_multigrid(const CartesianGrid& g) {
   const Operator op = -diffusion(Coefficient(g, random_cells<double>(g, 90, 0.2, 3)));
   const auto cycle = [&](const Blocks& blocks) {
     Multigrid<double> m(op, blocks);
@@ -184,6 +182,33 @@ TEST(GridGpu, MultigridHasTheHostsBits) {
       if (parts < devices.size()) continue;
       EXPECT_TRUE(same_bits(cycle(Blocks(g, LocalDevices{devices, parts})), expected))
           << devices.spec() << " " << parts;
+    }
+  if (gpu_count() < 5) {
+    LocalDevices blocks{open_devices("cuda:0"), 0, {2, 1, 2}};
+    EXPECT_TRUE(same_bits(cycle(Blocks(g, blocks)), expected));
+  }
+}
+
+TEST(GridGpu, MultigridHasTheHostsBits) {
+  if (gpu_count() == 0) GTEST_SKIP() << "no CUDA device answers";
+  check_multigrid(make_grid({16, 12, 20}, "DNPPRD"));
+  check_multigrid(make_grid({64, 64, 72}, "PPDNRD"));  // its second level is cut too
+}
+
+TEST(GridGpu, PlainSumsRepeatAndAreClose) {
+  if (gpu_count() == 0) GTEST_SKIP() << "no CUDA device answers";
+  const CartesianGrid g = make_grid({67, 50, 41}, "DNPPRD");
+  const std::vector<double> a = random_cells<double>(g, 1), b = random_cells<double>(g, 2);
+  const double expected = inner(a, b);
+  for (const DeviceSet& devices : gpu_sets())
+    for (const GhostLayout layout : {GhostLayout::planes, GhostLayout::pitched}) {
+      const Blocks blocks(g, LocalDevices{devices, 5}, layout);
+      const Field<double> x = make_field(blocks, a, "x"), y = make_field(blocks, b, "y");
+      for (const Accumulation level : {Accumulation::fast, Accumulation::ordered}) {
+        const double once = dot(x, y, level);
+        EXPECT_NEAR(once, expected, 1e-13 * norm(a) * norm(b)) << devices.spec();
+        for (int again = 0; again < 20; ++again) EXPECT_EQ(dot(x, y, level), once);
+      }
     }
 }
 

@@ -80,7 +80,7 @@ bool nested_adjoint(const Operator& op, int adjoints = 0) {
 TEST(GridAlgebra, RandomTreesMatchDenseMatricesOnEveryPartition) {
   std::mt19937 random(20);
   const std::vector<std::string> conditions{"DNPP", "RDNN", "PPDD", "NRDN"};
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < 200; ++round) {
     const CartesianGrid g =
         make_grid({7, 6}, conditions[static_cast<std::size_t>(round) % conditions.size()]);
     int compositions = 0;

@@ -6,9 +6,7 @@
 
 #include "grid/grid_cases.hpp"
 #include "shardwise/grid/grid_error.hpp"
-#include "shardwise/grid/multigrid.hpp"
 #include "shardwise/grid/solvers.hpp"
-#include "shardwise/runtime/sim.hpp"
 
 namespace shardwise::grid_test {
 namespace {
@@ -119,7 +117,7 @@ TEST(GridSolvers, CgSolvesAndHasOneHistoryForEveryPartition) {
         EXPECT_TRUE(result.converged) << result.reason();
         EXPECT_LE(result.true_residual, 1e-8 * norm(f));
         const std::vector<double> got = u.gather();
-        EXPECT_LT(max_difference(got, exact), 1e-6 * max_abs(exact));
+        EXPECT_LT(max_difference(got, exact), 1e-7 * max_abs(exact));
         if (history.empty()) history = result.history, solution = got;
         EXPECT_TRUE(same_bits(result.history, history)) << "parts " << p.parts;
         EXPECT_TRUE(same_bits(got, solution)) << "parts " << p.parts;
@@ -203,78 +201,6 @@ TEST(GridSolvers, BiCgStabSolvesAdvectionDiffusion) {
     EXPECT_LT(max_difference(u.gather(), exact), 1e-6 * max_abs(exact));
     if (first.empty()) first = u.gather();
     EXPECT_TRUE(same_bits(u.gather(), first));
-  }
-}
-
-TEST(GridMultigrid, IsSymmetricAndPositive) {
-  for (const std::string conditions : {"DNPPRD", "DDDDDD", "PPNNDR"}) {
-    const CartesianGrid g = make_grid({12, 8, 10}, conditions);
-    const Blocks blocks(g, Serial{1});
-    const Operator op = -diffusion(Coefficient(g, random_cells<double>(g, 90, 0.2, 3)));
-    Multigrid<double> m(op, blocks);
-    EXPECT_GE(m.levels(), 2);
-    const Field<double> x = make_field(blocks, random_cells<double>(g, 1), "x"),
-                        y = make_field(blocks, random_cells<double>(g, 2), "y");
-    Field<double> mx(blocks, "M x"), my(blocks, "M y");
-    m.apply(mx, x);
-    m.apply(my, y);
-    EXPECT_NEAR(dot(mx, y), dot(x, my), 1e-12 * norm2(mx) * norm2(y)) << conditions;
-    EXPECT_GT(dot(mx, x), 0);
-  }
-}
-
-TEST(GridMultigrid, NeedsFewIterationsOnAnySizeAndPartition) {
-  for (const std::string conditions : {"DDDDDD", "DNPPRD", "NNPPNN"})
-    for (const std::int64_t n : {16, 32, 64}) {
-      const CartesianGrid g = make_grid({n, n, n}, conditions);
-      std::vector<double> history;
-      for (const Serial& p : {Serial{1}, Serial{3}, Serial{0, {2, 1, 2}}}) {
-        if (n == 64 && p.parts == 0) continue;
-        const Blocks blocks(g, p);
-        const Operator op = -laplacian(g);
-        PreparedOperator<double> a(op, blocks);
-        Multigrid<double> m(op, blocks);
-        Field<double> u(blocks, "u");
-        u.fill(0);
-        SolverOptions<double> options;
-        options.preconditioner = m.preconditioner();
-        const SolverResult result =
-            conjugate_gradient(a, u, make_field(blocks, random_cells<double>(g, 5), "f"), options);
-        EXPECT_TRUE(result.converged) << result.reason();
-        EXPECT_LE(result.iterations, 15) << conditions << " " << n;
-        if (history.empty()) history = result.history;
-        EXPECT_TRUE(same_bits(result.history, history)) << conditions << " parts " << p.parts;
-      }
-      RecordProperty(conditions + std::to_string(n), static_cast<int>(history.size()) - 1);
-    }
-}
-
-TEST(GridMultigrid, RunsOnDevicesWithoutARace) {
-  const CartesianGrid g = make_grid({8, 12, 10}, "DNPPRD");
-  const Operator op =
-      -diffusion(Coefficient(g, random_cells<double>(g, 90, 0.2, 3)), Mean::harmonic) + 2.0 * identity();
-  const auto solve = [&](const Blocks& blocks) {
-    PreparedOperator<double> a(op, blocks);
-    Multigrid<double> m(op, blocks);
-    Field<double> u(blocks, "u");
-    u.fill(0);
-    SolverOptions<double> options;
-    options.preconditioner = m.preconditioner();
-    EXPECT_TRUE(
-        conjugate_gradient(a, u, make_field(blocks, random_cells<double>(g, 5), "f"), options).converged);
-    return u.gather();
-  };
-  const std::vector<double> expected = solve(Blocks(g, Serial{1}));
-  for (const std::string spec : {"host:2x1", "sim:3"}) {
-    const DeviceSet devices = open_devices(spec);
-    for (const LocalDevices& backend :
-         {LocalDevices{devices, 3}, LocalDevices{devices, 5}, LocalDevices{devices, 0, {2, 1, 2}}}) {
-      const Blocks blocks(g, backend);
-      EXPECT_TRUE(same_bits(solve(blocks), expected)) << spec;
-      blocks.synchronize();
-      if (!blocks.sim_world()) continue;
-      for (const RaceReport& race : blocks.sim_world()->races()) ADD_FAILURE() << race.text;
-    }
   }
 }
 

@@ -23,8 +23,10 @@
 namespace shardwise {
 
 /// One contiguous piece of a halo exchange. Identified by (dimension, side of the receiver), never by the
-/// peer alone: with two periodic parts both messages go to the same one.
+/// peer alone: with two periodic parts both messages go to the same one. Between two partitions of the same
+/// parts (multigrid levels) there is one message for each pair of parts, of dimension `window`.
 struct Message {
+  static constexpr int window = 3;
   int source = 0, target = 0;    ///< parts
   int dimension = 0, side = 0;   ///< as the receiver sees it
   const Memory* from = nullptr;  ///< null where the source is no part of this process

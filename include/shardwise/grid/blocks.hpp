@@ -29,6 +29,8 @@ class Blocks {
   Blocks(const CartesianGrid& grid, const B& backend, GhostLayout layout = GhostLayout::planes)
       : Blocks(Partition(grid, backend.request()), layout,
                [&](const Partition& p) { return backend.connect(p); }) {}
+  /// Of the library's own use: blocks that are there already.
+  explicit Blocks(std::shared_ptr<BlocksState> state) : state_(std::move(state)) {}
 
   const CartesianGrid& grid() const;
   const Partition& partition() const;

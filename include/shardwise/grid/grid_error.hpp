@@ -34,6 +34,7 @@ enum class GridErrorCode {
   wrong_blocks,    ///< a field of other blocks
   unavailable,     ///< a backend that is not part of this build
   wrong_sign,      ///< CG was given an operator that is negative
+  false_claim,     ///< a leaf of the user's that is not what its traits say
   singular,        ///< an inconsistent right-hand side of a singular problem
 };
 

@@ -17,8 +17,9 @@ struct MultigridState;
 /// dimension, with homogeneous ghosts; restriction its transpose times 2^-(halved dimensions). The coarsest
 /// level is solved by an inverse that is computed once.
 ///
-/// All levels live on the first part's device; residuals are gathered there and corrections sent back, so the
-/// cycle is the same, bit for bit, for every partition, but it does not get faster with devices.
+/// Every level with at least 32^3 cells is cut again, evenly, by the process grid of the blocks; smaller
+/// ones, and those too thin for it, are one block on the first part. A cell sees the same operations on the
+/// same values whatever the cuts are: the cycle is the same, bit for bit, for every partition.
 template <class T>
 class Multigrid {
  public:
@@ -35,6 +36,8 @@ class Multigrid {
     return [this](Field<T>& z, const Field<T>& r) { apply(z, r); };
   }
   int levels() const;
+  /// Parts of a level, 0 the finest. Throws std::out_of_range.
+  int parts(int level) const;
 
  private:
   std::unique_ptr<MultigridState<T>> state_;

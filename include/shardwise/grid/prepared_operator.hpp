@@ -17,11 +17,16 @@ enum class AdjointForm { owner, reduce };
 /// Whether cells away from cuts are computed while ghosts travel. automatic: for large blocks.
 enum class Overlap { automatic, off, on };
 
+/// Whether preparing tries out what leaves of your own claim (linear, self_adjoint) on random fields.
+/// automatic: in debug builds of the library.
+enum class Claims { automatic, trust, check };
+
 struct PrepareOptions {
   AdjointForm adjoint = AdjointForm::owner;
   Overlap overlap = Overlap::automatic;
   bool need_adjoint = false;   ///< refuse an operator without one now, not at apply_adjoint()
   bool plain_kernels = false;  ///< one thread a cell in place of the tuned schedules; same bits
+  Claims claims = Claims::automatic;
 };
 
 /// Counted since the preparation.
@@ -42,7 +47,7 @@ template <class T>
 class PreparedOperator {
  public:
   /// Throws GridError: different_grids, not_distributable, no_adjoint and not_linear (need_adjoint), naming
-  /// the node, before anything is allocated.
+  /// the node, before anything is allocated; false_claim where one was tried and does not hold.
   PreparedOperator(const Operator& op, const Blocks& blocks, const PrepareOptions& options = {});
   PreparedOperator(PreparedOperator&&) noexcept;
   PreparedOperator& operator=(PreparedOperator&&) noexcept;

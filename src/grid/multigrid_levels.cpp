@@ -1,0 +1,186 @@
+#include "grid/multigrid_levels.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+
+#include "shardwise/grid/grid_error.hpp"
+
+namespace shardwise {
+
+namespace {
+
+/// From this many cells a level is cut; below, one part is as fast.
+constexpr std::int64_t cut_from_cells = 32 * 32 * 32;
+
+/// The streams of other blocks: those of all their parts, or of the first alone.
+class BorrowedTransport final : public BlockTransport {
+ public:
+  BorrowedTransport(std::shared_ptr<BlocksState> owner, bool one)
+      : owner_(std::move(owner)), parts_(owner_->parts) {
+    if (one) parts_.resize(1);
+  }
+  std::string name() const override { return owner_->transport->name(); }
+  std::vector<int> local_parts() const override { return parts_; }
+  Stream& compute(int part) override { return owner_->transport->compute(part); }
+  Stream& transfer(int part) override { return owner_->transport->transfer(part); }
+  void move(const std::vector<Message>& messages, OrderedQueue& queue) override {
+    owner_->transport->move(messages, queue);
+  }
+  std::shared_ptr<void> host_memory(std::uint64_t bytes) override {
+    return owner_->transport->host_memory(bytes);
+  }
+  std::vector<std::int64_t> gather_words(const std::vector<std::int64_t>& words) override {
+    return owner_->transport->gather_words(words);
+  }
+  bool agree(bool yes) override { return owner_->transport->agree(yes); }
+  SimWorld* sim_world() const override { return owner_->transport->sim_world(); }
+
+ private:
+  std::shared_ptr<BlocksState> owner_;
+  std::vector<int> parts_;
+};
+
+/// The mean over the fine cells of every coarse one, for each component.
+Coefficient coarsened(const Coefficient& fine, const CartesianGrid& coarse) {
+  const CartesianGrid& g = fine.grid();
+  std::vector<double> values(static_cast<std::size_t>(coarse.cell_count() * fine.components()));
+  const double share = static_cast<double>(coarse.cell_count()) / static_cast<double>(g.cell_count());
+  std::array<std::int64_t, 3> ratio{};
+  for (int d = 0; d < 3; ++d) ratio[static_cast<std::size_t>(d)] = g.cells(d) / coarse.cells(d);
+  std::size_t at = 0;
+  for (int c = 0; c < fine.components(); ++c)
+    for (std::int64_t k = 0; k < g.cells(2); ++k)
+      for (std::int64_t j = 0; j < g.cells(1); ++j)
+        for (std::int64_t i = 0; i < g.cells(0); ++i, ++at) {
+          const std::int64_t to =
+              i / ratio[0] + coarse.cells(0) * (j / ratio[1] + coarse.cells(1) * (k / ratio[2]));
+          values[static_cast<std::size_t>(to + c * coarse.cell_count())] += share * fine.values()[at];
+        }
+  return Coefficient(coarse, std::move(values), fine.components());
+}
+
+}  // namespace
+
+Operator coarsened(const Operator& op, const CartesianGrid& grid) {
+  const OperatorNode& n = op.node();
+  switch (n.kind) {
+    case NodeKind::laplacian:
+      return laplacian(grid);
+    case NodeKind::identity:
+      return identity();
+    case NodeKind::scaling:
+      return n.coefficient ? scaling(coarsened(*n.coefficient, grid)) : scaling(n.factor);
+    case NodeKind::diffusion: {
+      WallCoefficient wall = n.wall;
+      if (wall.kind == WallCoefficient::Kind::given) wall = {WallCoefficient::Kind::mirror, {}};
+      return diffusion(coarsened(*n.coefficient, grid), n.mean, wall, true);
+    }
+    case NodeKind::scaled:
+      return n.factor * coarsened(n.children[0], grid);
+    case NodeKind::added:
+      return coarsened(n.children[0], grid) + coarsened(n.children[1], grid);
+    default:
+      throw GridError(
+          GridErrorCode::bad_argument,
+          fmt::format("multigrid: {} has no coarse counterpart; Laplacian, Diffusion, Scaling, Identity, "
+                      "their sums and multiples have",
+                      op.text()));
+  }
+}
+
+std::array<bool, 3> halved_dimensions(const CartesianGrid& grid) {
+  std::array<bool, 3> halved{};
+  for (int d = 0; d < grid.dims(); ++d)
+    halved[static_cast<std::size_t>(d)] =
+        grid.cells(d) % 2 == 0 && grid.cells(d) / 2 >= grid.halo(d) && grid.cells(d) > 2;
+  return halved;
+}
+
+Blocks coarse_blocks(const CartesianGrid& grid, const Blocks& finest) {
+  const std::array<int, 3>& process_grid = finest.partition().process_grid();
+  bool cut = grid.cell_count() >= cut_from_cells;
+  for (int d = 0; d < grid.dims(); ++d)
+    cut = cut && grid.cells(d) >=
+                     static_cast<std::int64_t>(grid.halo(d)) * process_grid[static_cast<std::size_t>(d)];
+  PartitionRequest request;
+  if (cut) request = {0, process_grid, false};
+  const std::shared_ptr<BlocksState>& owner = finest.shared_state();
+  return Blocks(std::make_shared<BlocksState>(Partition(grid, request), GhostLayout::planes,
+                                              std::make_unique<BorrowedTransport>(owner, !cut),
+                                              owner->queue_owner));
+}
+
+template <class T>
+std::vector<T> dense_inverse(PreparedOperator<T>& a) {
+  const Blocks& blocks = a.blocks();
+  const std::int64_t n = blocks.grid().cell_count();
+  const auto index = [n](std::int64_t r, std::int64_t c) { return static_cast<std::size_t>(r + c * n); };
+  std::vector<double> m(static_cast<std::size_t>(n * n)), inverse(m.size());
+  Field<T> unit(blocks, "unit"), column(blocks, "column");
+  double largest = 0;
+  for (std::int64_t c = 0; c < n; ++c) {
+    std::vector<T> e(static_cast<std::size_t>(n));
+    e[static_cast<std::size_t>(c)] = 1;
+    unit.scatter_global(e);
+    a.apply(column, unit);
+    const std::vector<T> values = column.gather();
+    for (std::int64_t r = 0; r < n; ++r) {
+      m[index(r, c)] = static_cast<double>(values[static_cast<std::size_t>(r)]);
+      largest = std::max(largest, std::abs(m[index(r, c)]));
+    }
+    inverse[index(c, c)] = 1;
+  }
+  double row_sums = 0;
+  for (std::int64_t r = 0; r < n; ++r) {
+    double sum = 0;
+    for (std::int64_t c = 0; c < n; ++c) sum += m[index(r, c)];
+    row_sums = std::max(row_sums, std::abs(sum));
+  }
+  const bool singular = row_sums <= 1e3 * static_cast<double>(std::numeric_limits<T>::epsilon()) * largest;
+  // A rank-one term makes it regular without touching what is orthogonal to constants.
+  if (singular)
+    for (double& v : m) v += largest / static_cast<double>(n);
+  for (std::int64_t c = 0; c < n; ++c) {
+    std::int64_t pivot = c;
+    for (std::int64_t r = c + 1; r < n; ++r)
+      if (std::abs(m[index(r, c)]) > std::abs(m[index(pivot, c)])) pivot = r;
+    for (std::int64_t k = 0; k < n; ++k) {
+      std::swap(m[index(c, k)], m[index(pivot, k)]);
+      std::swap(inverse[index(c, k)], inverse[index(pivot, k)]);
+    }
+    const double scale = 1 / m[index(c, c)];
+    for (std::int64_t k = 0; k < n; ++k) m[index(c, k)] *= scale, inverse[index(c, k)] *= scale;
+    for (std::int64_t r = 0; r < n; ++r) {
+      const double factor = m[index(r, c)];
+      if (r == c || factor == 0) continue;
+      for (std::int64_t k = 0; k < n; ++k) {
+        m[index(r, k)] -= factor * m[index(c, k)];
+        inverse[index(r, k)] -= factor * inverse[index(c, k)];
+      }
+    }
+  }
+  // Symmetric in bits too, as the preconditioner has to be.
+  std::vector<T> result(m.size());
+  for (std::int64_t c = 0; c < n; ++c)
+    for (std::int64_t r = 0; r < n; ++r)
+      result[index(r, c)] = static_cast<T>(0.5 * (inverse[index(r, c)] + inverse[index(c, r)]));
+  return result;
+}
+
+template <class T>
+MultigridLevel<T>::MultigridLevel(const Operator& op, const Blocks& b)
+    : blocks(b), a(op, blocks), r(blocks, "multigrid r"), inverse_diagonal(blocks, "multigrid 1/d") {
+  a.diagonal(inverse_diagonal);
+  std::vector<T> d = inverse_diagonal.gather();
+  for (T& v : d) v = T(1) / v;
+  inverse_diagonal.scatter_global(d);
+}
+
+template struct MultigridLevel<float>;
+template struct MultigridLevel<double>;
+template std::vector<float> dense_inverse(PreparedOperator<float>&);
+template std::vector<double> dense_inverse(PreparedOperator<double>&);
+
+}  // namespace shardwise

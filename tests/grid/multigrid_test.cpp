@@ -1,0 +1,223 @@
+// Multigrid: symmetric, the same bits for every cut of its levels, few iterations.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+
+#include "grid/grid_cases.hpp"
+#include "grid/window_copy.hpp"
+#include "shardwise/grid/multigrid.hpp"
+#include "shardwise/runtime/sim.hpp"
+
+namespace shardwise::grid_test {
+namespace {
+
+TEST(GridMultigrid, IsSymmetricAndPositive) {
+  for (const std::string conditions : {"DNPPRD", "DDDDDD", "PPNNDR"}) {
+    const CartesianGrid g = make_grid({12, 8, 10}, conditions);
+    const Blocks blocks(g, Serial{1});
+    const Operator op = -diffusion(Coefficient(g, random_cells<double>(g, 90, 0.2, 3)));
+    Multigrid<double> m(op, blocks);
+    EXPECT_GE(m.levels(), 2);
+    const Field<double> x = make_field(blocks, random_cells<double>(g, 1), "x"),
+                        y = make_field(blocks, random_cells<double>(g, 2), "y");
+    Field<double> mx(blocks, "M x"), my(blocks, "M y");
+    m.apply(mx, x);
+    m.apply(my, y);
+    EXPECT_NEAR(dot(mx, y), dot(x, my), 1e-12 * norm2(mx) * norm2(y)) << conditions;
+    EXPECT_GT(dot(mx, x), 0);
+  }
+}
+
+/// Windows of random boxes, out of fields cut one way onto parts cut another way.
+TEST(GridMultigrid, WindowsHoldTheRightCells) {
+  for (const std::string conditions : {"DNPPRD", "PPPPPP", "DDDDDD"}) {
+    const CartesianGrid g = make_grid({8, 7, 11}, conditions);
+    std::vector<double> numbers(static_cast<std::size_t>(g.cell_count()));
+    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<double>(i);
+    for (const std::string spec : {"host:1x1", "sim:3"})
+      for (const std::array<int, 3> p : {std::array{1, 1, 3}, {2, 1, 2}, {2, 3, 1}, {1, 1, 5}}) {
+        LocalDevices backend{open_devices(spec), 0, p};
+        const Blocks blocks(g, backend);
+        std::vector<Window> windows;
+        for (const int part : blocks.local_parts()) {
+          Window w;
+          w.part = part;
+          for (int d = 0; d < 3; ++d) {
+            const bool wraps = g.boundary(d, 0).kind == BoundaryKind::periodic;
+            const auto draw = [&](std::uint32_t what, std::int64_t from, std::int64_t to) {
+              const double r =
+                  random_value(static_cast<std::uint64_t>(part), what + static_cast<std::uint32_t>(d));
+              return from + static_cast<std::int64_t>(0.5 * (r + 1) * static_cast<double>(to - from));
+            };
+            w.box.lo[d] = draw(30, wraps ? -2 : 0, g.cells(d) - 1);
+            w.box.hi[d] = draw(40, w.box.lo[d] + 1, wraps ? w.box.lo[d] + g.cells(d) : g.cells(d));
+          }
+          windows.push_back(w);
+        }
+        WindowCopy<double> copy(blocks, blocks, windows);
+        const Field<double> field = make_field(blocks, numbers, "numbers");
+        for (int again = 0; again < 3; ++again) copy.run(field.storage());
+        blocks.synchronize();
+        for (std::size_t i = 0; i < windows.size(); ++i) {
+          const CellBox& box = windows[i].box;
+          const CellPointer<const double> cells = copy.pointer(i);
+          for (std::int64_t z = box.lo[2]; z < box.hi[2]; ++z)
+            for (std::int64_t y = box.lo[1]; y < box.hi[1]; ++y)
+              for (std::int64_t x = box.lo[0]; x < box.hi[0]; ++x) {
+                const std::array<std::int64_t, 3> at{(x + g.cells(0)) % g.cells(0),
+                                                     (y + g.cells(1)) % g.cells(1),
+                                                     (z + g.cells(2)) % g.cells(2)};
+                ASSERT_EQ(*cells.at(x - box.lo[0], y - box.lo[1], z - box.lo[2]),
+                          static_cast<double>(join_index(g, at)));
+              }
+        }
+        if (blocks.sim_world())
+          for (const RaceReport& race : blocks.sim_world()->races()) ADD_FAILURE() << race.text;
+      }
+  }
+}
+
+struct Solved {
+  std::vector<double> history, u;
+  std::vector<int> parts;  ///< of every level
+};
+
+template <class Backend>
+Solved solve(const CartesianGrid& g, const Operator& op, const Backend& backend) {
+  const Blocks blocks(g, backend);
+  PreparedOperator<double> a(op, blocks);
+  Multigrid<double> m(op, blocks);
+  Solved solved;
+  for (int l = 0; l < m.levels(); ++l) solved.parts.push_back(m.parts(l));
+  Field<double> u(blocks, "u");
+  u.fill(0);
+  SolverOptions<double> options;
+  options.preconditioner = m.preconditioner();
+  const SolverResult result =
+      conjugate_gradient(a, u, make_field(blocks, random_cells<double>(g, 5), "f"), options);
+  EXPECT_TRUE(result.converged) << result.reason();
+  solved.history = result.history;
+  solved.u = u.gather();
+  if (blocks.sim_world())
+    for (const RaceReport& race : blocks.sim_world()->races()) ADD_FAILURE() << race.text;
+  return solved;
+}
+
+/// Iterations of a solve: the history has the residual before the first, too.
+int iterations(const Solved& s) {
+  return static_cast<int>(s.history.size()) - 1;
+}
+
+TEST(GridMultigrid, NeedsFewIterationsOnAnySizeAndPartition) {
+  struct Case {
+    std::vector<std::int64_t> cells;
+    std::string conditions;
+  };
+  for (const Case& c :
+       {Case{{16, 16, 16}, "DNPPRD"}, Case{{32, 32, 32}, "DDDDDD"}, Case{{64, 64, 64}, "DDDDDD"},
+        Case{{64, 64, 64}, "DNPPRD"}, Case{{64, 64, 64}, "NNPPNN"}, Case{{64, 64, 64}, "PPDNPP"},
+        Case{{80, 48, 72}, "DNDDRD"}, Case{{512, 256}, "PPDN"}, Case{{65536}, "DN"}}) {
+    const CartesianGrid g = make_grid(c.cells, c.conditions);
+    const Operator op = -laplacian(g);
+    const Solved one = solve(g, op, Serial{1});
+    SCOPED_TRACE(c.conditions + " " + g.shape_text());
+    EXPECT_LE(iterations(one), 15);
+    std::vector<Serial> cuts{{2}, {3}, {5}};
+    if (g.dims() == 2) cuts = {{3}, {0, {2, 2, 1}}};
+    if (g.dims() == 3) cuts.push_back({0, {2, 1, 2}}), cuts.push_back({0, {3, 2, 1}});
+    for (const Serial& p : cuts) {
+      const Solved got = solve(g, op, p);
+      EXPECT_TRUE(same_bits(got.history, one.history)) << "parts " << got.parts[0];
+      EXPECT_TRUE(same_bits(got.u, one.u)) << "parts " << got.parts[0];
+      // 64^3 has a second level of 32^3: that one is cut too, and none below.
+      if (c.cells[0] == 64) {
+        EXPECT_EQ(got.parts[1], got.parts[0]);
+        EXPECT_EQ(got.parts[2], 1);
+      }
+    }
+    std::printf("%-14s %-6s %2d iterations\n", g.shape_text().c_str(), c.conditions.c_str(), iterations(one));
+  }
+}
+
+/// Dimensions with an odd number of cells stay: semi-coarsening. Anisotropic operators are what point
+/// smoothing is bad at, so the counts are larger there; the bits are not another matter.
+TEST(GridMultigrid, SemiCoarsensOddExtents) {
+  for (const std::vector<std::int64_t>& cells :
+       {std::vector<std::int64_t>{64, 7, 96}, {9, 64, 64}, {25, 16, 5}}) {
+    const CartesianGrid g = make_grid(cells, "DNPPRD");
+    const Operator op = -diffusion(Coefficient(g, random_cells<double>(g, 90, 0.2, 3)), Mean::harmonic);
+    const Solved one = solve(g, op, Serial{1});
+    EXPECT_GE(one.parts.size(), 3u);
+    for (const Serial& p : {Serial{2}, Serial{3}, Serial{0, {2, 2, 2}}}) {
+      const Solved got = solve(g, op, p);
+      EXPECT_TRUE(same_bits(got.history, one.history)) << g.shape_text();
+    }
+    std::printf("%-14s %2d iterations\n", g.shape_text().c_str(), iterations(one));
+  }
+}
+
+TEST(GridMultigrid, CutLevelsRunOnDevicesWithoutARace) {
+  for (const std::string conditions : {"PPDN", "RDPP"}) {
+    const CartesianGrid g = make_grid({384, 352}, conditions);  // two levels of at least 32^3 cells
+    const Operator op = -diffusion(Coefficient(g, random_cells<double>(g, 90, 0.2, 3))) + 2.0 * identity();
+    const Solved one = solve(g, op, Serial{1});
+    for (const std::string spec : {"host:2x1", "sim:3"}) {
+      const DeviceSet devices = open_devices(spec);
+      for (const LocalDevices& backend : {LocalDevices{devices, 3}, LocalDevices{devices, 0, {2, 2, 1}}}) {
+        const Solved got = solve(g, op, backend);
+        EXPECT_EQ(got.parts[1], got.parts[0]);
+        EXPECT_TRUE(same_bits(got.history, one.history)) << spec;
+        EXPECT_TRUE(same_bits(got.u, one.u)) << spec;
+      }
+    }
+  }
+}
+
+TEST(GridMultigrid, RefusesWhatItCannotHalve) {
+  const auto code = [](auto&& f) {
+    try {
+      f();
+    } catch (const GridError& error) {
+      return error.code();
+    }
+    return GridErrorCode::singular;
+  };
+  const CartesianGrid odd = make_grid({45, 45}, "DDDD"), even = make_grid({32, 32}, "DDDD");
+  const Blocks odd_blocks(odd, Serial{2}), blocks(even, Serial{2});
+  EXPECT_EQ(code([&] { Multigrid<double>(-laplacian(odd), odd_blocks); }), GridErrorCode::bad_argument);
+  EXPECT_EQ(code([&] { Multigrid<double>(derivative(even, 0), blocks); }), GridErrorCode::bad_argument);
+}
+
+TEST(GridMultigrid, RunsOnDevicesWithoutARace) {
+  const CartesianGrid g = make_grid({8, 12, 10}, "DNPPRD");
+  const Operator op =
+      -diffusion(Coefficient(g, random_cells<double>(g, 90, 0.2, 3)), Mean::harmonic) + 2.0 * identity();
+  const auto solve = [&](const Blocks& blocks) {
+    PreparedOperator<double> a(op, blocks);
+    Multigrid<double> m(op, blocks);
+    Field<double> u(blocks, "u");
+    u.fill(0);
+    SolverOptions<double> options;
+    options.preconditioner = m.preconditioner();
+    EXPECT_TRUE(
+        conjugate_gradient(a, u, make_field(blocks, random_cells<double>(g, 5), "f"), options).converged);
+    return u.gather();
+  };
+  const std::vector<double> expected = solve(Blocks(g, Serial{1}));
+  for (const std::string spec : {"host:2x1", "sim:3"}) {
+    const DeviceSet devices = open_devices(spec);
+    for (const LocalDevices& backend :
+         {LocalDevices{devices, 3}, LocalDevices{devices, 5}, LocalDevices{devices, 0, {2, 1, 2}}}) {
+      const Blocks blocks(g, backend);
+      EXPECT_TRUE(same_bits(solve(blocks), expected)) << spec;
+      blocks.synchronize();
+      if (!blocks.sim_world()) continue;
+      for (const RaceReport& race : blocks.sim_world()->races()) ADD_FAILURE() << race.text;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shardwise::grid_test
