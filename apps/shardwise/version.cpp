@@ -54,7 +54,8 @@ const BuildFacts& build_facts() {
                                  {"embree", has_embree},
                                  {"io", has_io},
                                  {"mpi", false},  // not in this version
-                                 {"pictures", has_pictures}}};
+                                 {"pictures", has_pictures},
+                                 {"toml", SHARDWISE_TOML_FOUND != 0}}};
   return facts;
 }
 
