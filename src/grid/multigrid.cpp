@@ -123,13 +123,23 @@ struct MultigridState {
       for (const TransferLine<T>& line : l)
         if (line.halved) scale = scale * T(0.5);
       const FieldBlock<T>& from = fine.r.storage().local[0];
-      const RestrictBody<T> body{
-          {l[0], l[1], l[2]}, direct ? readable(from) : coarse.fine_residual->pointer(p), pointer(to), scale};
+      AccessList accesses{direct ? from.owned(AccessMode::read) : coarse.fine_residual->reads(p),
+                          to.owned(AccessMode::write)};
+      TransferWeights<T> weights;
+      for (std::size_t d = 0; d < 3; ++d) {
+        if (!coarse.weights[d]) continue;
+        const FieldBlock<T>& values = coarse.weights[d]->storage().local[0];
+        weights.weight[d] = direct ? readable(values) : coarse.weight_windows[d]->pointer(p);
+        accesses.add(direct ? values.owned(AccessMode::read) : coarse.weight_windows[d]->reads(p));
+      }
+      const RestrictBody<T> body{{l[0], l[1], l[2]},
+                                 weights,
+                                 direct ? readable(from) : coarse.fine_residual->pointer(p),
+                                 pointer(to),
+                                 scale};
       const CellBox box = owned_box(to.layout);
-      enqueue(stream_of(coarse, to.part), "restrict",
-              {direct ? from.owned(AccessMode::read) : coarse.fine_residual->reads(p),
-               to.owned(AccessMode::write)},
-              box.count(), [body, box](LaunchContext& context) { for_each_cell(context, box, body); });
+      enqueue(stream_of(coarse, to.part), "restrict", accesses, box.count(),
+              [body, box](LaunchContext& context) { for_each_cell(context, box, body); });
     }
   }
   void prolong(Level& coarse, Level& fine, Field<T>& x) {
@@ -140,13 +150,22 @@ struct MultigridState {
       const auto l = lines(fine.blocks.grid(), coarse.blocks.grid(), fine.blocks.local_grid(to.part),
                            direct ? nullptr : &coarse.correction_windows[static_cast<std::size_t>(to.part)]);
       const FieldBlock<T>& from = coarse.x->storage().local[0];
-      const ProlongBody<T> body{
-          {l[0], l[1], l[2]}, direct ? readable(from) : coarse.coarse_correction->pointer(p), pointer(to)};
+      AccessList accesses{direct ? from.owned(AccessMode::read) : coarse.coarse_correction->reads(p),
+                          to.owned(AccessMode::write)};
+      TransferWeights<T> weights;
+      for (std::size_t d = 0; d < 3; ++d) {
+        if (!coarse.weights[d]) continue;
+        const FieldBlock<T>& values = coarse.weights[d]->storage().local[p];
+        weights.weight[d] = readable(values);
+        accesses.add(values.owned(AccessMode::read));
+      }
+      const ProlongBody<T> body{{l[0], l[1], l[2]},
+                                weights,
+                                direct ? readable(from) : coarse.coarse_correction->pointer(p),
+                                pointer(to)};
       const CellBox box = owned_box(to.layout);
-      enqueue(stream_of(fine, to.part), "prolong",
-              {direct ? from.owned(AccessMode::read) : coarse.coarse_correction->reads(p),
-               to.owned(AccessMode::write)},
-              box.count(), [body, box](LaunchContext& context) { for_each_cell(context, box, body); });
+      enqueue(stream_of(fine, to.part), "prolong", accesses, box.count(),
+              [body, box](LaunchContext& context) { for_each_cell(context, box, body); });
     }
   }
   void cycle(std::size_t at, Field<T>& x, const Field<T>& b) {
@@ -174,6 +193,7 @@ struct MultigridState {
     Level &fine = *levels[at - 1], &coarse = *levels[at];
     coarse.x.emplace(coarse.blocks, "multigrid x");
     coarse.b.emplace(coarse.blocks, "multigrid b");
+    set_weights(at);
     if (fine.blocks.partition().parts() == 1 && coarse.blocks.partition().parts() == 1) return;
     for (int part = 0; part < coarse.blocks.partition().parts(); ++part)
       coarse.residual_windows.push_back(window_of(coarse.blocks.local_grid(part), fine.blocks.grid(), part));
@@ -182,6 +202,25 @@ struct MultigridState {
           window_of(fine.blocks.local_grid(part), coarse.blocks.grid(), part));
     coarse.fine_residual.emplace(fine.blocks, coarse.blocks, coarse.residual_windows);
     coarse.coarse_correction.emplace(coarse.blocks, fine.blocks, coarse.correction_windows);
+    for (std::size_t d = 0; d < 3; ++d) {
+      if (!coarse.weights[d]) continue;
+      coarse.weight_windows[d].emplace(fine.blocks, coarse.blocks, coarse.residual_windows);
+      coarse.weight_windows[d]->run(coarse.weights[d]->storage());
+    }
+  }
+  void set_weights(std::size_t at) {
+    Level &fine = *levels[at - 1], &coarse = *levels[at];
+    const CartesianGrid& grid = fine.blocks.grid();
+    std::array<bool, 3> halved{};
+    for (int d = 0; d < 3; ++d)
+      halved[static_cast<std::size_t>(d)] = grid.cells(d) != coarse.blocks.grid().cells(d);
+    const auto weights = interpolation_weights(fine.a.op(), grid, halved);
+    for (std::size_t d = 0; d < 3; ++d) {
+      if (weights[d].empty()) continue;
+      const std::vector<T> values(weights[d].begin(), weights[d].end());
+      coarse.weights[d].emplace(fine.blocks, "multigrid weights");
+      coarse.weights[d]->scatter_global(values);
+    }
   }
 };
 

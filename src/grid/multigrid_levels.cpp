@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -96,6 +97,85 @@ std::array<bool, 3> halved_dimensions(const CartesianGrid& grid) {
     halved[static_cast<std::size_t>(d)] =
         grid.cells(d) % 2 == 0 && grid.cells(d) / 2 >= grid.halo(d) && grid.cells(d) > 2;
   return halved;
+}
+
+namespace {
+
+struct WeightedLeaf {
+  double factor;
+  const Coefficient* kappa;  ///< null: 1
+  Mean mean;
+};
+
+void collect(const Operator& op, double factor, std::vector<WeightedLeaf>& leaves) {
+  const OperatorNode& n = op.node();
+  if (n.kind == NodeKind::laplacian) leaves.push_back({factor, nullptr, Mean::arithmetic});
+  if (n.kind == NodeKind::diffusion) leaves.push_back({factor, n.coefficient.get(), n.mean});
+  for (const Operator& child : n.children)
+    collect(child, n.kind == NodeKind::scaled ? factor * n.factor : factor, leaves);
+}
+
+double face_mean(Mean mean, double a, double b) {
+  if (mean == Mean::arithmetic) return (a + b) / 2;
+  return mean == Mean::harmonic ? 2 * a * b / (a + b) : std::sqrt(a * b);
+}
+
+bool is_constant(const Coefficient& kappa) {
+  const std::vector<double>& v = kappa.values();
+  return std::all_of(v.begin(), v.end(), [&](double x) { return x == v.front(); });
+}
+
+}  // namespace
+
+std::array<std::vector<double>, 3> interpolation_weights(const Operator& op, const CartesianGrid& grid,
+                                                         const std::array<bool, 3>& halved) {
+  std::vector<WeightedLeaf> leaves;
+  collect(op, 1, leaves);
+  std::array<std::vector<double>, 3> weights;
+  if (std::all_of(leaves.begin(), leaves.end(),
+                  [](const WeightedLeaf& l) { return !l.kappa || is_constant(*l.kappa); }))
+    return weights;
+  const std::int64_t cells = grid.cell_count();
+  const std::int64_t stride[3] = {1, grid.cells(0), grid.cells(0) * grid.cells(1)};
+  std::vector<double> total(static_cast<std::size_t>(cells));
+  for (int d = 0; d < grid.dims(); ++d) {
+    if (!halved[static_cast<std::size_t>(d)]) continue;
+    // Conductances of the faces above the cells, and of the cells themselves for walls.
+    std::vector<double> above(static_cast<std::size_t>(cells)), own(above.size());
+    const std::int64_t n = grid.cells(d);
+    const auto beyond = [&](std::int64_t cell) {  // above it; the other end of a periodic line
+      return cell / stride[d] % n + 1 < n ? cell + stride[d] : cell - (n - 1) * stride[d];
+    };
+    for (const WeightedLeaf& leaf : leaves)
+      for (std::int64_t cell = 0; cell < cells; ++cell) {
+        const double* const k =
+            leaf.kappa ? leaf.kappa->values().data() + (leaf.kappa->components() > 1 ? d * cells : 0)
+                       : nullptr;
+        const auto at = static_cast<std::size_t>(cell);
+        own[at] += leaf.factor * (k ? k[cell] : 1);
+        above[at] += leaf.factor * (k ? face_mean(leaf.mean, k[cell], k[beyond(cell)]) : 1);
+      }
+    std::vector<double>& w = weights[static_cast<std::size_t>(d)];
+    w.resize(above.size());
+    const bool periodic = grid.boundary(d, 0).kind == BoundaryKind::periodic;
+    for (std::int64_t cell = 0; cell < cells; ++cell) {
+      const std::int64_t i = cell / stride[d] % n;
+      const auto at = static_cast<std::size_t>(cell);
+      double high = above[at];
+      if (i + 1 == n && !periodic) high = own[at];
+      double low = own[at];
+      if (i > 0 || periodic)
+        low = above[static_cast<std::size_t>(i > 0 ? cell - stride[d] : cell + (n - 1) * stride[d])];
+      const double outer = i % 2 == 0 ? low : high, inner = i % 2 == 0 ? high : low;
+      const double share = outer / (2 * (outer + inner));
+      w[at] = share >= 0 && share <= 0.5 ? share : 0.25;  // operators of mixed signs have no such meaning
+      total[at] += w[at];
+    }
+  }
+  for (std::vector<double>& w : weights)
+    for (std::size_t at = 0; at < w.size(); ++at)
+      if (total[at] > 1) w[at] /= total[at];
+  return weights;
 }
 
 Blocks coarse_blocks(const CartesianGrid& grid, const Blocks& finest) {

@@ -17,94 +17,117 @@ struct TransferLine {
   std::int64_t origin = 0, first = 0;
   T low = 1, high = 1;  ///< multipliers of the coarse grid's walls
 
+  /// Where a cell is in what is read.
   SW_HD std::int64_t place(std::int64_t cell, std::int64_t cells) const {
     if (wraps) cell = cell < 0 ? cell + cells : cell >= cells ? cell - cells : cell;
     return cell - origin;
   }
-  /// The coarse cells that fine cell f takes from, and with what weights.
-  SW_HD int sources(std::int64_t f, std::int64_t (&index)[2], T (&weight)[2]) const {
-    if (!halved) {
-      index[0] = f - origin;
-      weight[0] = T(1);
-      return 1;
-    }
-    const std::int64_t c = f / 2;
-    std::int64_t other = f % 2 == 0 ? c - 1 : c + 1;
-    weight[0] = T(0.75);
-    weight[1] = T(0.25);
-    if (!periodic && other < 0) {
-      other = 0;
-      weight[1] = weight[1] * low;
-    } else if (!periodic && other >= coarse) {
-      other = coarse - 1;
-      weight[1] = weight[1] * high;
-    }
-    index[0] = place(c, coarse);
-    index[1] = place(other, coarse);
-    return 2;
-  }
-  /// The transpose: the fine cells that coarse cell c gives to.
-  SW_HD int targets(std::int64_t c, std::int64_t (&index)[4], T (&weight)[4]) const {
-    if (!halved) {
-      index[0] = c - origin;
-      weight[0] = T(1);
-      return 1;
-    }
-    int count = 0;
-    for (std::int64_t f = 2 * c - 1; f <= 2 * c + 2; ++f) {
-      const bool own = f == 2 * c || f == 2 * c + 1;
-      if (!own && !periodic && (f < 0 || f >= fine)) continue;
-      T w = own ? T(0.75) : T(0.25);
-      // At a wall the ghost that a fine cell leans on is this cell's image.
-      if (!periodic && f == 2 * c && c == 0) w = w + T(0.25) * low;
-      if (!periodic && f == 2 * c + 1 && c == coarse - 1) w = w + T(0.25) * high;
-      index[count] = place(f, fine);
-      weight[count++] = w;
-    }
-    return count;
+  /// The coarse cell that a fine one lies in, and the other one that it is close to.
+  SW_HD std::int64_t own(std::int64_t f) const { return halved ? f / 2 : f; }
+  SW_HD std::int64_t other(std::int64_t f) const { return f % 2 == 0 ? f / 2 - 1 : f / 2 + 1; }
+  /// Whether that other one is the image of its own cell behind a wall; then its multiplier.
+  SW_HD bool is_image(std::int64_t f, T& multiplier) const {
+    const std::int64_t o = other(f);
+    multiplier = o < 0 ? low : high;
+    return !periodic && (o < 0 || o >= coarse);
   }
 };
 
-/// fine += prolonged coarse.
+/// Star-shaped interpolation: a fine cell takes from the coarse cell it lies in and, in each halved
+/// dimension, from the one it is close to, with the weight of the fine cell for that dimension. Where the
+/// coefficient is constant the weights are 1/4 and linear functions are exact. No values at all: 1/4.
+template <class T>
+struct TransferWeights {
+  CellPointer<const T> weight[3];
+  SW_HD T at(int d, std::int64_t i, std::int64_t j, std::int64_t k) const {
+    return weight[d].cell ? *weight[d].at(i, j, k) : T(0.25);
+  }
+};
+
+/// fine += prolonged coarse. The weights are the fine block's.
 template <class T>
 struct ProlongBody {
   TransferLine<T> line[3];
+  TransferWeights<T> weights;
   CellPointer<const T> coarse;
   CellPointer<T> fine;
   SW_HD void cell(std::int64_t i, std::int64_t j, std::int64_t k) const {
-    std::int64_t at[3][2];
-    T w[3][2];
-    const int n0 = line[0].sources(line[0].first + i, at[0], w[0]),
-              n1 = line[1].sources(line[1].first + j, at[1], w[1]),
-              n2 = line[2].sources(line[2].first + k, at[2], w[2]);
-    T sum = 0;
-    for (int c = 0; c < n2; ++c)
-      for (int b = 0; b < n1; ++b)
-        for (int a = 0; a < n0; ++a)
-          sum = std::fma(w[2][c] * w[1][b] * w[0][a], *coarse.at(at[0][a], at[1][b], at[2][c]), sum);
+    const std::int64_t f[3] = {line[0].first + i, line[1].first + j, line[2].first + k};
+    std::int64_t c[3];
+    for (int d = 0; d < 3; ++d) c[d] = line[d].place(line[d].own(f[d]), line[d].coarse);
+    T own = T(1), sum = T(0);
+    for (int d = 0; d < 3; ++d) {
+      if (!line[d].halved) continue;
+      const T w = weights.at(d, i, j, k);
+      own = own - w;
+      T multiplier;
+      if (line[d].is_image(f[d], multiplier)) {
+        own = std::fma(w, multiplier, own);
+        continue;
+      }
+      const std::int64_t mine = c[d];
+      c[d] = line[d].place(line[d].other(f[d]), line[d].coarse);
+      sum = std::fma(w, *coarse.at(c[0], c[1], c[2]), sum);
+      c[d] = mine;
+    }
     T* const target = fine.at(i, j, k);
-    *target = *target + sum;
+    *target = *target + std::fma(own, *coarse.at(c[0], c[1], c[2]), sum);
   }
 };
 
-/// coarse <- scale x transposed prolongation of fine.
+/// coarse <- scale x transposed prolongation of fine. The weights lie as the fine values do.
 template <class T>
 struct RestrictBody {
   TransferLine<T> line[3];
+  TransferWeights<T> weights;
   CellPointer<const T> fine;
   CellPointer<T> coarse;
   T scale;
+
+  /// What a fine cell gives to the coarse one that it lies in.
+  SW_HD T own_share(const std::int64_t (&f)[3], std::int64_t i, std::int64_t j, std::int64_t k) const {
+    T own = T(1);
+    for (int d = 0; d < 3; ++d) {
+      if (!line[d].halved) continue;
+      const T w = weights.at(d, i, j, k);
+      own = own - w;
+      T multiplier;
+      if (line[d].is_image(f[d], multiplier)) own = std::fma(w, multiplier, own);
+    }
+    return own;
+  }
   SW_HD void cell(std::int64_t i, std::int64_t j, std::int64_t k) const {
-    std::int64_t at[3][4];
-    T w[3][4];
-    const int n0 = line[0].targets(line[0].first + i, at[0], w[0]),
-              n1 = line[1].targets(line[1].first + j, at[1], w[1]),
-              n2 = line[2].targets(line[2].first + k, at[2], w[2]);
-    T sum = 0;
-    for (int c = 0; c < n2; ++c)
-      for (int b = 0; b < n1; ++b)
-        for (int a = 0; a < n0; ++a)
-          sum = std::fma(w[2][c] * w[1][b] * w[0][a], *fine.at(at[0][a], at[1][b], at[2][c]), sum);
+    const std::int64_t c[3] = {line[0].first + i, line[1].first + j, line[2].first + k};
+    std::int64_t lo[3], hi[3];
+    for (int d = 0; d < 3; ++d) {
+      lo[d] = line[d].halved ? 2 * c[d] : c[d];
+      hi[d] = line[d].halved ? 2 * c[d] + 2 : c[d] + 1;
+    }
+    T sum = T(0);
+    const auto visit = [&](int along) {  // the cells inside (-1), or those beside it in one dimension
+      for (std::int64_t z = lo[2]; z < hi[2]; ++z)
+        for (std::int64_t y = lo[1]; y < hi[1]; ++y)
+          for (std::int64_t x = lo[0]; x < hi[0]; ++x) {
+            const std::int64_t f[3] = {x, y, z};
+            const std::int64_t at[3] = {line[0].place(x, line[0].fine), line[1].place(y, line[1].fine),
+                                        line[2].place(z, line[2].fine)};
+            const T share =
+                along < 0 ? own_share(f, at[0], at[1], at[2]) : weights.at(along, at[0], at[1], at[2]);
+            sum = std::fma(share, *fine.at(at[0], at[1], at[2]), sum);
+          }
+    };
+    visit(-1);
+    for (int d = 0; d < 3; ++d) {
+      if (!line[d].halved) continue;
+      const std::int64_t first = lo[d], end = hi[d];
+      for (int side = 0; side < 2; ++side) {
+        lo[d] = side == 0 ? first - 1 : end;
+        hi[d] = lo[d] + 1;
+        if (line[d].periodic || (lo[d] >= 0 && lo[d] < line[d].fine)) visit(d);
+      }
+      lo[d] = first;
+      hi[d] = end;
+    }
     *coarse.at(i, j, k) = scale * sum;
   }
 };

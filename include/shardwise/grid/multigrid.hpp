@@ -13,9 +13,11 @@ struct MultigridState;
 ///
 /// Levels halve every dimension that has an even number of cells (the others stay: semi-coarsening), with the
 /// same conditions and coefficients averaged over the cells that become one. Smoothing is damped Jacobi,
-/// twice before and after, factor 2N/(2N + 1) in N dimensions. Prolongation is linear, 3/4 and 1/4 in each
-/// dimension, with homogeneous ghosts; restriction its transpose times 2^-(halved dimensions). The coarsest
-/// level is solved by an inverse that is computed once.
+/// twice before and after, factor 2N/(2N + 1) in N dimensions. A fine cell takes its correction from the
+/// coarse cell it lies in and from those it is close to, one in each dimension: a quarter each where the
+/// coefficient is constant (exact for linear functions), else as continuity of the flux asks for, so that
+/// counts depend little on jumps of the coefficient; with homogeneous ghosts. Restriction is the transpose
+/// times 2^-(halved dimensions). The coarsest level is solved by an inverse that is computed once.
 ///
 /// Every level with at least 32^3 cells is cut again, evenly, by the process grid of the blocks; smaller
 /// ones, and those too thin for it, are one block on the first part. A cell sees the same operations on the
