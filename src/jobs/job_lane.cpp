@@ -222,6 +222,12 @@ void JobLane::start(std::vector<JobAttempt> attempts) {
   flights_.push_back(std::move(flight));
 }
 
+// When it was over. Sim knows it to the moment; the host may have gone on to a later one since.
+double JobLane::end_time(const Event& done) const {
+  const auto* const event = dynamic_cast<const SimEvent*>(done.state());
+  return event ? event->time_s() : now();
+}
+
 void JobLane::finish_front() {
   Flight flight = std::move(flights_.front());
   flights_.pop_front();
@@ -232,7 +238,7 @@ void JobLane::finish_front() {
     timeout += attempt.ticket->job.timeout_s.value_or(options_.timeout_s);
   const double left = std::max(timeout - (now() - begun), 0.0);
   if (!comes(flight.done, devices_.master(), left)) return finish_late(std::move(flight), timeout);
-  const double end = now();
+  const double end = end_time(flight.done);
   last_end_s_ = end;
   const double run_s = (end - begun) / static_cast<double>(flight.attempts.size());
   const LaneStore::Counts counts = store_.take_counts();
@@ -388,7 +394,7 @@ void JobLane::finish_late(Flight flight, double timeout_s) {
     return abandon(std::move(flight));
   }
   flight.contexts.clear();
-  last_end_s_ = now();
+  last_end_s_ = end_time(flight.done);
   for (const Flight& other : flights_) {
     if (comes(other.done, devices_.master(), options_.probe_s)) continue;
     queue_.set_state(device_, JobDeviceState::lost, "what was behind a job past its timeout did not end");

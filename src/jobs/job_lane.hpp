@@ -67,6 +67,7 @@ class JobLane {
   void probe();
   void abandon(Flight flight);
   double now() const { return queue_.now(); }
+  double end_time(const Event& done) const;
 
   DeviceSet devices_;  ///< the one
   int device_;

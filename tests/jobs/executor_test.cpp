@@ -625,7 +625,8 @@ TEST(JobsInVirtualTime, PullMendsWrongEstimates) {
       batch[i].id = std::to_string(i);
       batch[i].program = program;
       batch[i].cost = static_cast<std::uint64_t>(draw.whole(1000, 20000));
-      truth.push_back(static_cast<std::uint64_t>(static_cast<double>(batch[i].cost) * std::exp(0.7 * normal)) + 1);
+      truth.push_back(
+          static_cast<std::uint64_t>(static_cast<double>(batch[i].cost) * std::exp(0.7 * normal)) + 1);
       items.push_back({i, batch[i].cost});
     }
     const CostPlan plan = partition_lpt(std::vector<DeviceLoad>{{0}, {1}, {2}, {3}}, items);

@@ -71,8 +71,10 @@ inline void expect_at_rest(const JobExecutor& executor) {
 
 /// Every device is well, once those that failed have been asked (which on real devices outlasts the jobs).
 inline void expect_all_ok(const JobExecutor& executor) {
-  const std::vector<JobDeviceState> ok(static_cast<std::size_t>(executor.devices().size()), JobDeviceState::ok);
-  for (int i = 0; i < 500 && executor.states() != ok; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  const std::vector<JobDeviceState> ok(static_cast<std::size_t>(executor.devices().size()),
+                                       JobDeviceState::ok);
+  for (int i = 0; i < 500 && executor.states() != ok; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   EXPECT_EQ(executor.states(), ok);
 }
 
