@@ -97,6 +97,7 @@ class LaneContext final : public JobContext {
   }
 
   std::exception_ptr error;  ///< of the call
+  bool declined = false;     ///< there was none
 
  private:
   friend class JobLane;
@@ -181,11 +182,6 @@ void JobLane::call(LaneContext& context) {
   const JobProgram::State& program = *context.job().program.state();
   const bool on_cuda = context.device().kind() == PlatformKind::cuda;
   if (program.source && on_cuda) return sources_.launch(*program.source, context);
-  if (!program.native)
-    throw_usage(
-        fmt::format("the source program '{}' has no host twin, which a {} device needs; set "
-                    "CudaSource::host_twin or use cuda devices",
-                    program.name, to_string(context.device().kind())));
   program.native(context);
 }
 
@@ -196,6 +192,8 @@ void JobLane::start(std::vector<JobAttempt> attempts) {
   for (JobAttempt& attempt : attempts) {
     flight.contexts.push_back(std::make_unique<LaneContext>(*this, attempt));
     LaneContext& context = *flight.contexts.back();
+    context.declined = context.job().admit && !context.job().admit();
+    if (context.declined) continue;
     try {
       context.send_inputs();
       call(context);
@@ -258,6 +256,7 @@ void JobLane::finish_front() {
 JobOutcome JobLane::success(Flight& flight, std::size_t i, double run_s) {
   LaneContext& context = *flight.contexts[i];
   JobOutcome outcome;
+  if (context.declined) outcome.kind = JobOutcome::Kind::declined;
   outcome.run_s = run_s;
   outcome.bytes_in = context.moved_in_;
   for (std::vector<std::byte>& bytes : context.host_outputs_) {

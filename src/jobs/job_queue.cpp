@@ -51,18 +51,20 @@ JobQueue::JobQueue(const DeviceSet& devices, const JobOptions& options, std::vec
     device.report.name = devices[d].name();
     device.report.uuid = devices[d].info().uuid;
     device.report.bus_id = devices[d].info().bus_id;
+    device.kind = devices[d].kind();
     device.speed = options.speeds.empty() ? 1 : options.speeds[static_cast<std::size_t>(d)];
     devices_.push_back(std::move(device));
   }
 }
 
-bool JobQueue::fits(std::size_t device, const Ticket& ticket) const {
-  return ticket->job.bytes <= bytes_.capacity(static_cast<int>(device));
+// A CUDA source without a host twin runs on GPUs alone.
+bool JobQueue::can_run_program(std::size_t device, const Ticket& ticket) const {
+  return devices_[device].kind == PlatformKind::cuda || ticket->job.program.state()->native;
 }
 
 bool JobQueue::may_run_on(std::size_t device, const Ticket& ticket) const {
   if (ticket->job.device && *ticket->job.device != static_cast<int>(device)) return false;
-  return fits(device, ticket);
+  return can_run_program(device, ticket) && ticket->job.bytes <= bytes_.capacity(static_cast<int>(device));
 }
 
 bool JobQueue::any_left() const {
@@ -92,20 +94,28 @@ void JobQueue::begin_statistics() {
   }
 }
 
-// A job that no device can hold ends here.
+// A job that no device can ever run ends here.
 bool JobQueue::fits_none(const Ticket& ticket) {
-  for (std::size_t d = 0; d < devices_.size(); ++d)
-    if (may_run_on(d, ticket)) return false;
+  bool any_can = false;
   std::string where;
-  for (std::size_t d = 0; d < devices_.size(); ++d)
-    if (!ticket->job.device || *ticket->job.device == static_cast<int>(d))
-      where += fmt::format("{}{} has {}", where.empty() ? "" : ", ", devices_[d].report.name,
-                           human_bytes(bytes_.capacity(static_cast<int>(d))));
-  end_failed(ticket, ErrorClass::budget,
-             fmt::format(
-                 "it needs {} ({} bytes), more than every device it may run on: {}; make it smaller or raise "
-                 "the memory for jobs",
-                 human_bytes(ticket->job.bytes), ticket->job.bytes, where));
+  for (std::size_t d = 0; d < devices_.size(); ++d) {
+    if (may_run_on(d, ticket)) return false;
+    if (ticket->job.device && *ticket->job.device != static_cast<int>(d)) continue;
+    any_can = any_can || can_run_program(d, ticket);
+    where += fmt::format("{}{} has {}", where.empty() ? "" : ", ", devices_[d].report.name,
+                         human_bytes(bytes_.capacity(static_cast<int>(d))));
+  }
+  if (!any_can)
+    end_failed(ticket, ErrorClass::usage,
+               fmt::format("the source program '{}' has no host twin, which a {} device needs; set "
+                           "CudaSource::host_twin or use cuda devices",
+                           ticket->job.program.name(), to_string(devices_.front().kind)));
+  else
+    end_failed(
+        ticket, ErrorClass::budget,
+        fmt::format("it needs {} ({} bytes), more than every device it may run on: {}; make it smaller or "
+                    "raise the memory for jobs",
+                    human_bytes(ticket->job.bytes), ticket->job.bytes, where));
   return true;
 }
 
@@ -471,6 +481,12 @@ void JobQueue::finish_one(JobAttempt& attempt, JobOutcome& outcome) {
     ticket->result.outputs = std::move(outcome.outputs);
     ticket->result.value = std::move(outcome.value);
     return end(ticket, JobStatus::done, std::nullopt);
+  }
+  if (outcome.kind == Kind::declined) {
+    --ticket->attempts;
+    return end(ticket, JobStatus::cancelled,
+               JobError{ErrorClass::interrupted,
+                        fmt::format("job '{}': not begun, as its caller decided", ticket->id)});
   }
   if (attempt.number < cancelled_before_)
     return end(ticket, JobStatus::cancelled,

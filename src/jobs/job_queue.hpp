@@ -67,6 +67,7 @@ struct JobOutcome {
     out_of_memory,  ///< requeued with backoff
     device_lost,    ///< the device went with it
     collateral,     ///< another's fault: it was dropped, or ran beside the one that failed
+    declined,       ///< by Job::admit
   };
   Kind kind = Kind::done;
   ErrorClass error_class = ErrorClass::internal;
@@ -138,6 +139,7 @@ class JobQueue {
   using Ticket = std::shared_ptr<JobTicket>;
   struct QueueDevice {
     JobDeviceReport report;
+    PlatformKind kind = PlatformKind::host;
     double speed = 1;
     std::deque<Ticket> queue;
     std::uint64_t queued_cost = 0;
@@ -150,7 +152,7 @@ class JobQueue {
   };
 
   // All of these under mutex_.
-  bool fits(std::size_t device, const Ticket& ticket) const;
+  bool can_run_program(std::size_t device, const Ticket& ticket) const;
   bool may_run_on(std::size_t device, const Ticket& ticket) const;
   bool fits_none(const Ticket& ticket);
   void begin_statistics();

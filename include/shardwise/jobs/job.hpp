@@ -175,6 +175,9 @@ struct Job {
   std::optional<double> timeout_s;  ///< none: JobOptions::timeout_s
   std::optional<int> retries;       ///< after a failure; none: JobOptions::retries
   std::optional<int> device;        ///< runs there and nowhere else
+  /// Asked on the worker when the job is about to begin; false: it ends as cancelled. For callers that share
+  /// work with other processes. Must not throw.
+  std::function<bool()> admit;
 };
 
 enum class JobStatus { done, failed, cancelled };
