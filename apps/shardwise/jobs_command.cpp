@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstddef>
-#include <ctime>
 #include <filesystem>
 #include <limits>
 #include <map>
@@ -39,9 +38,13 @@ struct JobRecord {
   std::string status, device, error;
   int exit_code = -1, attempts = 0;
   double queued_s = 0, run_s = 0;
-  std::int64_t ended = 0;  ///< Unix time
+  double ended = 0;  ///< Unix time
   bool is_done() const { return status == "done"; }
 };
+
+double unix_time() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
 
 Json json_of(const BatchJob& job, const JobRecord& record) {
   return {{"schema", kSchema},           {"id", job.id},
@@ -98,7 +101,7 @@ class JobsRun {
   std::vector<BatchJob> batch_;
   DeviceSet devices_;
   JobOptions options_;
-  std::int64_t began_;
+  double began_;  ///< Unix time
   std::unique_ptr<RunFolder> folder_;
   std::map<std::string, JobProgram> sources_;  ///< by file, kernel and options
   std::vector<std::optional<JobRecord>> records_;
@@ -121,7 +124,7 @@ JobsRun::JobsRun(const JobsText& text, std::vector<BatchJob> batch, const Device
       batch_(std::move(batch)),
       devices_(devices),
       options_(std::move(options)),
-      began_(std::time(nullptr)),
+      began_(unix_time()),
       records_(batch_.size()),
       exit_codes_(batch_.size(), -1),
       ran_here_(batch_.size()) {
@@ -229,7 +232,7 @@ void JobsRun::on_result(std::size_t index, const JobResult& result) {
     record.attempts = result.attempts;
     record.queued_s = result.queued_s;
     record.run_s = result.run_s;
-    record.ended = std::time(nullptr);
+    record.ended = unix_time();
     const fs::path place = folder_->path() / job.id;
     fs::create_directories(place);
     for (std::size_t i = 0; i < result.outputs.size(); ++i) {
