@@ -91,6 +91,8 @@ int run_command_line(int argc, char** argv) {
       "Example:\n  shardwise scene city -o city && shardwise coverage city/city.xml --tx 0,0,30 --png "
       "map.png\n\n"
       "'shardwise COMMAND --help' has the options of a command.");
+  // One command: 'bench jobs' is the benchmark of that name, not the command.
+  root.require_subcommand(0, 1);
   bool version = false;
   root.add_flag("-V,--version", version, "Print version, commit, compilers and build options");
   add_coverage(commands, root);

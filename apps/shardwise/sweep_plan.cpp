@@ -140,7 +140,7 @@ class PlanReader {
     for (const std::string& text : value.texts) value.label += (value.label.empty() ? "" : "+") + text;
     if (key.is_path) {
       if (value.texts[0].empty()) refuse(node, fmt::format("'{}' is empty; name a file", key.name));
-      value.label = fs::path(value.texts[0]).stem().string();
+      value.label = fs::path(value.texts[0]).replace_extension().string();
       if (fs::path(value.texts[0]).is_relative()) value.texts[0] = (folder_ / value.texts[0]).string();
     }
     return value;
@@ -203,10 +203,11 @@ class PlanReader {
         const Key& key = *axes[a].first;
         const Value& value = (*axes[a].second)[at[a]];
         const bool names_scene = std::string(key.name) == "scene";
-        // The scene begins the name of a table that has none.
+        const bool varies = axes[a].second->size() > 1;
+        // The scene begins the name of a table that has none: by its whole path where there are several.
         if (names_scene && name.empty())
-          run.name = cleaned(value.label);
-        else if (axes[a].second->size() > 1)
+          run.name = cleaned(varies ? value.label : fs::path(value.label).filename().string());
+        else if (varies)
           run.name += fmt::format("{}{}{}", run.name.empty() ? "" : "-",
                                   names_scene ? "" : std::string(key.name) + "_", cleaned(value.label));
         if (names_scene) {
