@@ -112,9 +112,8 @@ class LaneContext final : public JobContext {
   JobAttempt watched_;  ///< without promises: to ask whether it still counts
   Memory inputs_;
   std::vector<std::uint64_t> offsets_;
-  // A deque of Memory would do; they are moved while nothing uses their addresses.
   std::vector<Memory> outputs_;
-  std::deque<std::vector<std::byte>> host_outputs_;
+  std::vector<std::vector<std::byte>> host_outputs_;  ///< their bytes stay where they are
   std::vector<std::shared_ptr<void>> held_;
   std::any value_;
   std::uint64_t moved_in_ = 0;

@@ -1,11 +1,13 @@
 #include "shardwise/shard/lpt.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <numeric>
 #include <sstream>
 #include <stdexcept>
+#include <utility>
 
 namespace shardwise {
 namespace {
@@ -38,18 +40,56 @@ void check_devices(std::span<const DeviceLoad> devices) {
              "; give a finite number above 0");
 }
 
+bool ascends(std::span<const CostItem> items) {
+  for (std::size_t i = 1; i < items.size(); ++i)
+    if (items[i - 1].id >= items[i].id) return false;
+  return true;
+}
+
 void check_items(std::span<const CostItem> items) {
   for (std::size_t i = 0; i < items.size(); ++i)
     if (items[i].cost == 0) refuse("item ", items[i].id, " (at ", i, ") costs 0; give a cost of at least 1");
   // Ids that ascend, the usual case, are unique; others are sorted to find out.
-  bool ascends = true;
-  for (std::size_t i = 1; i < items.size() && ascends; ++i) ascends = items[i - 1].id < items[i].id;
-  if (ascends) return;
+  if (ascends(items)) return;
   std::vector<std::uint64_t> ids(items.size());
   for (std::size_t i = 0; i < items.size(); ++i) ids[i] = items[i].id;
   std::sort(ids.begin(), ids.end());
   const auto twice = std::adjacent_find(ids.begin(), ids.end());
   if (twice != ids.end()) refuse("item ", *twice, " is listed twice; ids are unique in a batch");
+}
+
+// Positions of the items by cost, greatest first, ties by smaller id.
+std::vector<std::uint32_t> by_cost(std::span<const CostItem> items) {
+  if (items.size() > std::numeric_limits<std::uint32_t>::max())
+    refuse(items.size(), " items; at most 2^32 - 1 are accepted");
+  std::vector<std::uint32_t> order(items.size());
+  std::iota(order.begin(), order.end(), std::uint32_t{0});
+  if (!ascends(items))
+    std::sort(order.begin(), order.end(),
+              [&](std::uint32_t a, std::uint32_t b) { return items[a].id < items[b].id; });
+  // Stable passes over the digits of (most - cost), so ties stay by id.
+  std::uint64_t most = 0;
+  for (const CostItem& item : items) most = std::max(most, item.cost);
+  struct Entry {
+    std::uint64_t key;
+    std::uint32_t position;
+  };
+  std::vector<Entry> from(items.size()), to(items.size());
+  for (std::size_t i = 0; i < order.size(); ++i) from[i] = {most - items[order[i]].cost, order[i]};
+  constexpr int kBits = 11;
+  for (int shift = 0; shift < 64 && (most >> shift) != 0; shift += kBits) {
+    std::array<std::size_t, std::size_t{1} << kBits> begin{};
+    const auto digit = [&](const Entry& entry) {
+      return static_cast<std::size_t>(entry.key >> shift) & (begin.size() - 1);
+    };
+    for (const Entry& entry : from) ++begin[digit(entry)];
+    std::size_t sum = 0;
+    for (std::size_t& count : begin) sum += std::exchange(count, sum);
+    for (const Entry& entry : from) to[begin[digit(entry)]++] = entry;
+    from.swap(to);
+  }
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = from[i].position;
+  return order;
 }
 
 void check_total(std::span<const DeviceLoad> devices, std::span<const CostItem> items) {
@@ -164,15 +204,7 @@ CostPlan partition_lpt(std::span<const DeviceLoad> devices, std::span<const Cost
     }
   }
 
-  struct Sorted {
-    std::uint64_t cost, id;
-    std::size_t position;
-  };
-  std::vector<Sorted> sorted(items.size());
-  for (std::size_t i = 0; i < items.size(); ++i) sorted[i] = {items[i].cost, items[i].id, i};
-  std::sort(sorted.begin(), sorted.end(), [](const Sorted& a, const Sorted& b) {
-    return a.cost != b.cost ? a.cost > b.cost : a.id < b.id;
-  });
+  const std::vector<std::uint32_t> order = by_cost(items);
 
   CostPlan plan;
   Wide total = 0;
@@ -184,9 +216,10 @@ CostPlan partition_lpt(std::span<const DeviceLoad> devices, std::span<const Cost
   if (by_load)
     for (DeviceAssignment& device : plan.devices) device.ids.reserve(items.size() / devices.size() + 1);
   LeastLoaded least(devices);
-  for (const Sorted& item : sorted) {
+  for (const std::uint32_t position : order) {
+    const CostItem& item = items[position];
     const std::size_t at =
-        by_load ? least.take(item.cost) : earliest(plan.devices, item.cost, item.position, fits);
+        by_load ? least.take(item.cost) : earliest(plan.devices, item.cost, position, fits);
     plan.devices[at].ids.push_back(item.id);
     plan.devices[at].cost += item.cost;
     total += item.cost;
@@ -195,8 +228,8 @@ CostPlan partition_lpt(std::span<const DeviceLoad> devices, std::span<const Cost
   for (const DeviceAssignment& device : plan.devices)
     plan.makespan = std::max(plan.makespan, static_cast<double>(device.cost) / device.speed);
   const std::size_t m = devices.size();
-  plan.lower_bound = bound_of(devices, total, sorted.empty() ? 0 : sorted[0].cost,
-                              sorted.size() > m ? sorted[m - 1].cost + sorted[m].cost : 0);
+  plan.lower_bound = bound_of(devices, total, order.empty() ? 0 : items[order[0]].cost,
+                              order.size() > m ? items[order[m - 1]].cost + items[order[m]].cost : 0);
   plan.ratio = plan.lower_bound > 0 ? std::max(1.0, plan.makespan / plan.lower_bound) : 1;
   return plan;
 }
