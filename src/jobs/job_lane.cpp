@@ -151,7 +151,8 @@ JobLane::JobLane(const DeviceSet& devices, int device, JobQueue& queue, const Jo
 
 JobLane::~JobLane() {
   if (!abandoned_) return;
-  // Something still runs there, or never will: the streams would wait for it.
+  // Something still runs there, or never will: the streams would wait for it, and it needs the device.
+  static_cast<void>(new DeviceSet(devices_));
   static_cast<void>(in_.release());
   static_cast<void>(compute_.release());
   static_cast<void>(out_.release());

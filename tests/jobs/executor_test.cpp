@@ -687,7 +687,7 @@ TEST(JobTimeouts, AJobPastItsTimeoutIsRetriedElsewhereAndItsDeviceComesBack) {
 TEST(JobTimeouts, ADeviceThatDoesNotComeBackIsLost) {
   JobOptions options;
   options.probe_s = 0.1;
-  std::atomic<bool> release{false};
+  static std::atomic<bool> release{false};  // outlives what is left behind
   std::vector<JobResult> results;
   {
     JobExecutor jobs(open_devices("host:2x1"), options);
