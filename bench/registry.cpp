@@ -5,6 +5,7 @@
 #include "bench/budget.hpp"
 #include "bench/dispatch.hpp"
 #include "bench/grid.hpp"
+#include "bench/jobs.hpp"
 #include "bench/trace.hpp"
 
 namespace shardwise::bench {
@@ -19,6 +20,7 @@ const std::vector<Benchmark>& benchmarks() {
        dispatch_cases},
       {"grid", "grid operators and solvers: against the copy rate, and all devices against the first",
        grid_cases},
+      {"jobs", "independent jobs: placement, cost of a job, makespan over the bound, caches", jobs_cases},
       {"trace", "each operation on rows: ns a row; on several devices directly against pipelined",
        trace_cases},
   };

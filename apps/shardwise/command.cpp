@@ -13,7 +13,7 @@ namespace shardwise::program {
 namespace {
 
 /// Subcommands of the contract that this version does not have.
-constexpr const char* later_commands[] = {"paths", "jobs", "sweep", "calibrate", "plan"};
+constexpr const char* later_commands[] = {"paths", "calibrate", "plan"};
 
 void add_common(Commands& commands, CLI::App& app) {
   app.set_help_flag("-h,--help", "Print this help and exit");
@@ -91,6 +91,8 @@ int run_command_line(int argc, char** argv) {
       "Example:\n  shardwise scene city -o city && shardwise coverage city/city.xml --tx 0,0,30 --png "
       "map.png\n\n"
       "'shardwise COMMAND --help' has the options of a command.");
+  // One command: 'bench jobs' is the benchmark of that name, not the command.
+  root.require_subcommand(0, 1);
   bool version = false;
   root.add_flag("-V,--version", version, "Print version, commit, compilers and build options");
   add_coverage(commands, root);
@@ -99,6 +101,8 @@ int run_command_line(int argc, char** argv) {
   add_devices(commands, root);
   add_bench(commands, root);
   add_solve(commands, root);
+  add_jobs(commands, root);
+  add_sweep(commands, root);
   for (const char* name : later_commands) {
     CLI::App* later = root.add_subcommand(name, "not in this version")->group("");
     later->set_help_flag();

@@ -35,5 +35,7 @@ void add_scene(Commands& commands, CLI::App& root);
 void add_devices(Commands& commands, CLI::App& root);
 void add_bench(Commands& commands, CLI::App& root);
 void add_solve(Commands& commands, CLI::App& root);
+void add_jobs(Commands& commands, CLI::App& root);
+void add_sweep(Commands& commands, CLI::App& root);
 
 }  // namespace shardwise::program

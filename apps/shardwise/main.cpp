@@ -18,7 +18,7 @@ int report(ErrorClass error_class, const std::string& text) {
   if (error_class == ErrorClass::interrupted && caught_signal() != 0) {
     const int number = caught_signal();
     const char* const name = number == 2 ? "SIGINT" : number == 15 ? "SIGTERM" : "SIGHUP";
-    log_error(std::string("stopped by ") + name + "; no output was written");
+    log_error(std::string("stopped by ") + name + "; " + stop_remark());
     return 128 + number;
   }
   log_error(text);

@@ -5,6 +5,7 @@
 
 #include <climits>
 #include <cstring>
+#include <utility>
 
 #include "shardwise/runtime/error.hpp"
 
@@ -55,6 +56,18 @@ const std::atomic<bool>& stop_requested() {
 
 int caught_signal() {
   return first_signal.load();
+}
+
+namespace {
+std::string remark_after_stop = "no output was written";
+}
+
+void set_stop_remark(std::string remark) {
+  remark_after_stop = std::move(remark);
+}
+
+const std::string& stop_remark() {
+  return remark_after_stop;
 }
 
 void throw_if_stopped() {

@@ -17,6 +17,11 @@ const std::atomic<bool>& stop_requested();
 /// The first signal's number, 0 while there was none.
 int caught_signal();
 
+/// What main() says after 'stopped by SIGINT; ' in place of 'no output was written': commands that keep what
+/// is done say where.
+void set_stop_remark(std::string remark);
+const std::string& stop_remark();
+
 /// Throws Error{interrupted} after a signal; called between steps.
 void throw_if_stopped();
 

@@ -120,6 +120,28 @@ DeviceSet DeviceSet::first() const {
   return set;
 }
 
+DeviceSet DeviceSet::subset(const std::vector<int>& indices) const {
+  if (indices.empty()) throw_usage(fmt::format("devices: none of '{}' were chosen; give an index", spec_));
+  DeviceSet set = *this;
+  set.devices_.clear();
+  set.peers_.clear();
+  set.spec_.clear();
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    const int index = indices[i];
+    if (index < 0 || index >= size())
+      throw_usage(
+          fmt::format("devices: there is no device {} in '{}'; give 0 to {}", index, spec_, size() - 1));
+    if (std::find(indices.begin(), indices.begin() + static_cast<std::ptrdiff_t>(i), index) !=
+        indices.begin() + static_cast<std::ptrdiff_t>(i))
+      throw_usage(fmt::format("devices: device {} of '{}' was chosen twice; name each once", index, spec_));
+    set.devices_.push_back(devices_[static_cast<std::size_t>(index)]);
+    set.spec_ += (i == 0 ? "" : "+") + set.devices_.back()->name();
+  }
+  for (const int from : indices)
+    for (const int to : indices) set.peers_.push_back(can_peer(from, to));
+  return set;
+}
+
 bool DeviceSet::can_peer(int from, int to) const {
   for (const int device : {from, to})
     if (device < 0 || device >= size())

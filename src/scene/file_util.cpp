@@ -7,9 +7,12 @@
 
 #include <cerrno>
 #include <cstring>
+#include <mutex>
 #include <system_error>
+#include <utility>
 
 #include "shardwise/runtime/error.hpp"
+#include "shardwise/shard/hash.hpp"
 
 namespace shardwise {
 namespace {
@@ -22,7 +25,38 @@ struct Descriptor {
   }
 };
 
+std::mutex log_mutex;
+bool log_is_open = false;
+std::map<std::string, std::string> log_digests;
+
+void note_read(const std::filesystem::path& path, const std::string& bytes) {
+  {
+    std::lock_guard lock(log_mutex);
+    if (!log_is_open) return;
+  }
+  std::string digest = blake3_hex(bytes.data(), bytes.size());
+  std::lock_guard lock(log_mutex);
+  log_digests[path.string()] = std::move(digest);
+}
+
 }  // namespace
+
+FileReadLog::FileReadLog() {
+  std::lock_guard lock(log_mutex);
+  if (log_is_open) throw Error(ErrorClass::internal, "FileReadLog: another one is open");
+  log_is_open = true;
+  log_digests.clear();
+}
+
+FileReadLog::~FileReadLog() {
+  std::lock_guard lock(log_mutex);
+  log_is_open = false;
+}
+
+std::map<std::string, std::string> FileReadLog::digests() const {
+  std::lock_guard lock(log_mutex);
+  return log_digests;
+}
 
 std::string read_whole_file(const std::filesystem::path& path, const char* what) {
   const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
@@ -42,6 +76,7 @@ std::string read_whole_file(const std::filesystem::path& path, const char* what)
     done += static_cast<std::size_t>(got);
   }
   bytes.resize(done);
+  note_read(path, bytes);
   return bytes;
 }
 

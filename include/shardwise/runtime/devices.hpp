@@ -52,6 +52,9 @@ class DeviceSet {
   const std::vector<std::string>& warnings() const { return warnings_; }
   /// The first device alone.
   DeviceSet first() const;
+  /// The devices with these indices, in this order. Throws a usage Error for an empty list, and for an index
+  /// that is twice in it or is not there.
+  DeviceSet subset(const std::vector<int>& indices) const;
 
  private:
   friend DeviceSet open_devices(const std::string&, const OpenOptions&);

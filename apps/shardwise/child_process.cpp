@@ -1,0 +1,174 @@
+#include "child_process.hpp"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <map>
+
+#include "shardwise/runtime/error.hpp"
+
+extern char** environ;
+
+namespace shardwise::program {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr double kGraceSeconds = 2;
+constexpr int kLookMilliseconds = 50;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::vector<std::string> environment_of(const ChildCommand& command) {
+  std::vector<std::string> result;
+  for (char** entry = environ; *entry; ++entry) {
+    const std::string line = *entry;
+    bool replaced = false;
+    for (const auto& [name, value] : command.environment) replaced = replaced || line.starts_with(name + "=");
+    if (!replaced) result.push_back(line);
+  }
+  for (const auto& [name, value] : command.environment) result.push_back(name + "=" + value);
+  return result;
+}
+
+std::vector<char*> pointers_of(std::vector<std::string>& texts) {
+  std::vector<char*> result;
+  for (std::string& text : texts) result.push_back(text.data());
+  result.push_back(nullptr);
+  return result;
+}
+
+// What goes wrong between fork and exec comes back through a pipe that exec closes.
+struct StartError {
+  int step = 0, reason = 0;
+};
+
+class Child {
+ public:
+  explicit Child(const ChildCommand& command) {
+    std::vector<std::string> words = command.words, environment = environment_of(command);
+    const std::vector<char*> arguments = pointers_of(words), variables = pointers_of(environment);
+    int channel[2];
+    if (pipe2(channel, O_CLOEXEC) != 0) fail(command, "pipe", errno);
+    const pid_t parent = getpid();
+    process_ = fork();
+    if (process_ == 0) {
+      // Only what is safe after a fork of many threads: system calls.
+      const auto give_up = [&](int step) {
+        const StartError error{step, errno};
+        [[maybe_unused]] const ssize_t written = write(channel[1], &error, sizeof error);
+        _exit(127);
+      };
+      setpgid(0, 0);
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (getppid() != parent) _exit(127);
+      for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) signal(number, SIG_DFL);
+      const int in = open("/dev/null", O_RDONLY);
+      const int out = open(command.stdout_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
+      const int err = open(command.stderr_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
+      if (in < 0 || out < 0 || err < 0) give_up(1);
+      dup2(in, STDIN_FILENO);
+      dup2(out, STDOUT_FILENO);
+      dup2(err, STDERR_FILENO);
+      execvpe(arguments[0], arguments.data(), variables.data());
+      give_up(2);
+    }
+    const int fork_error = errno;
+    close(channel[1]);
+    if (process_ < 0) {
+      close(channel[0]);
+      fail(command, "fork", fork_error);
+    }
+    setpgid(process_, process_);
+    StartError error;
+    ssize_t got = 0;
+    do got = read(channel[0], &error, sizeof error);
+    while (got < 0 && errno == EINTR);
+    close(channel[0]);
+    if (got == static_cast<ssize_t>(sizeof error)) {
+      waitpid(process_, nullptr, 0);
+      fail(command, error.step == 1 ? "open its output" : "start it", error.reason);
+    }
+#ifdef SYS_pidfd_open
+    handle_ = static_cast<int>(syscall(SYS_pidfd_open, process_, 0));
+#endif
+  }
+  ~Child() {
+    if (handle_ >= 0) close(handle_);
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  /// Whether it has ended; waits a little for it.
+  bool ends(int& status) {
+    if (handle_ >= 0) {
+      pollfd watched{handle_, POLLIN, 0};
+      poll(&watched, 1, kLookMilliseconds);
+    } else {
+      usleep(2000);
+    }
+    return waitpid(process_, &status, WNOHANG) == process_;
+  }
+  void send(int number) const {
+    kill(-process_, number);
+  }
+
+ private:
+  [[noreturn]] static void fail(const ChildCommand& command, const char* step, int reason) {
+    throw_usage(fmt::format("the command '{}' did not start ({}: {}); check its name and the path",
+                            command.words.front(), step, std::strerror(reason)));
+  }
+  pid_t process_ = -1;
+  int handle_ = -1;
+};
+
+}  // namespace
+
+std::string ChildOutcome::text() const {
+  if (timed_out) return fmt::format("stopped after its timeout, at {:.3g} s", seconds);
+  if (cancelled) return "stopped, because the run was cancelled";
+  if (signal != 0) return fmt::format("killed by signal {}", signal);
+  return fmt::format("exit code {}", exit_code);
+}
+
+ChildOutcome run_child(const ChildCommand& command, const std::function<bool()>& is_cancelled) {
+  const auto start = Clock::now();
+  Child child(command);
+  ChildOutcome outcome;
+  int status = 0;
+  double told_at = -1;
+  bool killed = false;
+  while (!child.ends(status)) {
+    const double now = seconds_since(start);
+    if (told_at < 0) {
+      outcome.timed_out = command.timeout_s && now >= *command.timeout_s;
+      outcome.cancelled = !outcome.timed_out && is_cancelled();
+      if (outcome.timed_out || outcome.cancelled) {
+        child.send(SIGTERM);
+        told_at = now;
+      }
+    } else if (!killed && now - told_at > kGraceSeconds) {
+      child.send(SIGKILL);
+      killed = true;
+    }
+  }
+  // What it left behind in its group goes, too.
+  child.send(SIGKILL);
+  outcome.seconds = seconds_since(start);
+  if (WIFEXITED(status) && !outcome.timed_out && !outcome.cancelled) outcome.exit_code = WEXITSTATUS(status);
+  if (WIFSIGNALED(status)) outcome.signal = WTERMSIG(status);
+  return outcome;
+}
+
+}  // namespace shardwise::program

@@ -1,0 +1,33 @@
+#pragma once
+// A command of the user's as a child process that ends when we do.
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace shardwise::program {
+
+struct ChildCommand {
+  std::vector<std::string> words;  ///< the program, looked for on the path, and its arguments
+  std::vector<std::pair<std::string, std::string>> environment;  ///< added to ours
+  std::string stdout_path, stderr_path;                          ///< made anew; standard input is empty
+  std::optional<double> timeout_s;
+};
+
+struct ChildOutcome {
+  int exit_code = -1;  ///< -1: it ended otherwise
+  int signal = 0;      ///< that ended it
+  bool timed_out = false, cancelled = false;
+  double seconds = 0;
+
+  bool is_good() const { return exit_code == 0; }
+  std::string text() const;  ///< "exit code 3", "killed by signal 11", "stopped after its timeout of 2 s"
+};
+
+/// Runs it in a process group of its own, and waits. Past its timeout, and once `is_cancelled`, the group
+/// gets SIGTERM and two seconds later SIGKILL. Killed with us, even by SIGKILL. Throws a usage error where it
+/// cannot be started. Thread-safe.
+ChildOutcome run_child(const ChildCommand& command, const std::function<bool()>& is_cancelled);
+
+}  // namespace shardwise::program

@@ -1,0 +1,104 @@
+#include "job_options.hpp"
+
+#include <fmt/core.h>
+
+#include <limits>
+
+#include "command.hpp"
+#include "progress.hpp"
+#include "shardwise/runtime/error.hpp"
+#include "shardwise/runtime/parse.hpp"
+#include "table.hpp"
+#include "values.hpp"
+
+namespace shardwise::program {
+
+void add_job_options(CLI::App& app, JobText& text) {
+  const auto add = [&app](const std::string& name, std::string& target, const std::string& help,
+                          const char* type, const char* group) {
+    app.add_option(name, target, help)->type_name(type)->group(group);
+  };
+  add("-o,--output", text.folder, "Folder of the results; what is in it already is not done again", "DIR",
+      "Output");
+  add("--json", text.json, "Report as JSON ('-': to standard output, alone)", "FILE", "Output");
+  app.add_flag("--join", text.join, "Work beside the process that owns the folder, if there is one")
+      ->group("Output");
+  app.add_flag("--dry-run", text.dry_run, "Plan, say what would be done and how well it fits; run nothing")
+      ->group("Output");
+  add("--placement", text.placement, "cost: longest first; content: the same key on the same device (cost)",
+      "P", "Jobs");
+  add("--retries", text.retries, "Of a job that fails and says nothing else (0)", "N", "Jobs");
+  add("--timeout", text.timeout, "Seconds of a job that says nothing else (none)", "S", "Jobs");
+  add("--memory", text.memory, "For jobs on each device: 64Gi (80 % of what is free)", "BYTES", "Jobs");
+  add("--speeds", text.speeds, "Of the devices, a ratio: 1,20 (alike)", "V,V,..", "Jobs");
+  app.add_flag("--fail-fast", text.fail_fast, "The first failure cancels what has not begun")->group("Jobs");
+  add_device_options(app, text.devices);
+}
+
+JobOptions job_options_of(const JobText& text, int device_count) {
+  JobOptions options;
+  options.retries = static_cast<int>(count_value("--retries", text.retries, 0, 1000));
+  options.timeout_s = text.timeout.empty() ? std::numeric_limits<double>::infinity()
+                                           : positive_value("--timeout", text.timeout);
+  options.fail_fast = text.fail_fast;
+  if (!text.memory.empty()) {
+    options.memory_bytes = parse_bytes(text.memory, "--memory");
+    if (options.memory_bytes == 0)
+      throw_usage(fmt::format("--memory must be above zero (found '{}')", text.memory));
+  }
+  if (word_value("--placement", text.placement, {"cost", "content"}) == "content")
+    options.placement = JobPlacement::by_content;
+  if (!text.speeds.empty()) {
+    options.speeds = parse_list(text.speeds, "--speeds");
+    if (static_cast<int>(options.speeds.size()) != device_count)
+      throw_usage(fmt::format("--speeds has {} numbers ('{}') for {} {}; give one for each device",
+                              options.speeds.size(), text.speeds, device_count,
+                              device_count == 1 ? "device" : "devices"));
+    for (std::size_t i = 0; i < options.speeds.size(); ++i)
+      if (!(options.speeds[i] > 0))
+        throw_usage(fmt::format("--speeds: number {} is not above 0 ('{}')", i, text.speeds));
+  }
+  return options;
+}
+
+Json job_devices_json(const JobReport& report) {
+  Json list = Json::array();
+  for (const JobDeviceReport& device : report.devices)
+    list.push_back({{"name", device.name},
+                    {"uuid", device.uuid},
+                    {"bus_id", device.bus_id},
+                    {"state", to_string(device.state)},
+                    {"jobs", device.jobs},
+                    {"cost", device.cost},
+                    {"busy_s", device.busy_s},
+                    {"busy_share", number_or_null(device.busy_s / report.makespan_s)},
+                    {"bytes_in", device.bytes_in},
+                    {"bytes_out", device.bytes_out},
+                    {"cache_hits", device.cache_hits},
+                    {"cache_misses", device.cache_misses}});
+  return list;
+}
+
+std::string job_devices_text(const JobReport& report) {
+  std::vector<std::vector<std::string>> rows{{"device", "state", "jobs", "busy", "share"}};
+  for (const JobDeviceReport& device : report.devices)
+    rows.push_back(
+        {device.name, to_string(device.state), std::to_string(device.jobs), short_time(device.busy_s),
+         fmt::format("{:.1f} %", report.makespan_s > 0 ? 100 * device.busy_s / report.makespan_s : 0)});
+  return table_text(rows);
+}
+
+std::string makespan_text(const JobReport& report) {
+  return fmt::format("{} for what takes {} at least on these devices ({:.3f})", short_time(report.makespan_s),
+                     short_time(report.lower_bound_s),
+                     report.lower_bound_s > 0 ? report.makespan_s / report.lower_bound_s : 1.0);
+}
+
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
+  return quoted + "\"";
+}
+
+}  // namespace shardwise::program

@@ -1,0 +1,461 @@
+// shardwise jobs: commands and CUDA programs of a file as jobs on the devices.
+
+#include <fmt/core.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "batch_file.hpp"
+#include "child_process.hpp"
+#include "command.hpp"
+#include "job_options.hpp"
+#include "progress.hpp"
+#include "run_folder.hpp"
+#include "scene/file_util.hpp"
+#include "shardwise/shard/lpt.hpp"
+#include "signals.hpp"
+#include "table.hpp"
+
+namespace shardwise::program {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr std::int64_t kSchema = 1;
+
+struct JobsText : JobText {
+  std::string batch, program_cache;
+};
+
+/// What is known of one job's end; `result.json` in its folder.
+struct JobRecord {
+  std::string status, device, error;
+  int exit_code = -1, attempts = 0;
+  double queued_s = 0, run_s = 0;
+  double ended = 0;  ///< Unix time
+  bool is_done() const { return status == "done"; }
+};
+
+double unix_time() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+Json json_of(const BatchJob& job, const JobRecord& record) {
+  return {{"schema", kSchema},           {"id", job.id},
+          {"digest", job.digest},        {"status", record.status},
+          {"device", record.device},     {"exit_code", record.exit_code},
+          {"attempts", record.attempts}, {"queued_s", record.queued_s},
+          {"run_s", record.run_s},       {"ended", record.ended},
+          {"error", record.error}};
+}
+
+/// The job's record, where there is a whole one of this very job.
+std::optional<JobRecord> read_record(const fs::path& folder, const BatchJob& job) {
+  const auto text = read_if_there(folder / job.id / "result.json");
+  if (!text) return std::nullopt;
+  try {
+    const Json json = Json::parse(*text);
+    if (json.at("schema") != kSchema || json.at("digest") != job.digest) return std::nullopt;
+    JobRecord record;
+    record.status = json.at("status");
+    record.device = json.at("device");
+    record.exit_code = json.at("exit_code");
+    record.attempts = json.at("attempts");
+    record.queued_s = json.at("queued_s");
+    record.run_s = json.at("run_s");
+    record.ended = json.at("ended");
+    record.error = json.at("error");
+    return record;
+  } catch (const Json::exception&) {
+    return std::nullopt;
+  }
+}
+
+/// One run of the command: the batch, and how far it is.
+class JobsRun {
+ public:
+  JobsRun(const JobsText& text, std::vector<BatchJob> batch, const DeviceSet& devices, JobOptions options);
+
+  int dry_run() const;
+  int run();
+
+ private:
+  void read_source(const BatchJob& job);
+  Job make_job(std::size_t index);
+  bool is_settled(std::size_t index);
+  bool is_done_by_now(std::size_t index) const;
+  void run_command(std::size_t index, JobContext& context);
+  void on_result(std::size_t index, const JobResult& result);
+  std::vector<std::size_t> wait_for_others(const std::vector<std::size_t>& undecided);
+  void add_up(const JobReport& round);
+  std::string table() const;
+  int finish();
+
+  const JobsText& text_;
+  std::vector<BatchJob> batch_;
+  DeviceSet devices_;
+  JobOptions options_;
+  double began_;  ///< Unix time
+  std::unique_ptr<RunFolder> folder_;
+  std::map<std::string, JobProgram> sources_;  ///< by file, kernel and options
+  std::vector<std::optional<JobRecord>> records_;
+  std::vector<int>
+      exit_codes_;  ///< of what ran here; a worker writes, this thread reads once the job has ended
+  std::vector<bool> ran_here_;
+  JobReport report_;  ///< of the rounds of this process, added up
+  std::size_t kept_ = 0;
+};
+
+std::string source_name(const BatchCuda& cuda) {
+  std::string name = cuda.file + "\n" + cuda.kernel;
+  for (const std::string& option : cuda.options) name += "\n" + option;
+  return name;
+}
+
+JobsRun::JobsRun(const JobsText& text, std::vector<BatchJob> batch, const DeviceSet& devices,
+                 JobOptions options)
+    : text_(text),
+      batch_(std::move(batch)),
+      devices_(devices),
+      options_(std::move(options)),
+      began_(unix_time()),
+      records_(batch_.size()),
+      exit_codes_(batch_.size(), -1),
+      ran_here_(batch_.size()) {
+  for (const BatchJob& job : batch_)
+    if (job.cuda) read_source(job);
+}
+
+void JobsRun::read_source(const BatchJob& job) {
+  bool any = false;
+  for (int d = 0; d < devices_.size(); ++d) any = any || devices_[d].kind() == PlatformKind::cuda;
+  if (!any)
+    throw_usage(
+        fmt::format("{}:{}: job '{}' is a CUDA program, and none of the devices '{}' is a GPU; add "
+                    "--devices cuda",
+                    text_.batch, job.line, job.id, devices_.spec()));
+  JobProgram& program = sources_[source_name(*job.cuda)];
+  if (program.state()) return;
+  CudaSource source;
+  source.name = job.cuda->file;
+  source.text = read_whole_file(job.cuda->file, "CUDA source");
+  source.kernel = job.cuda->kernel;
+  source.options = job.cuda->options;
+  program = JobProgram::source(std::move(source));
+}
+
+/// Whether there is nothing to do: done, or failed since we began (in another process, for us to take as it
+/// is).
+bool JobsRun::is_settled(std::size_t index) {
+  auto record = read_record(folder_->path(), batch_[index]);
+  if (!record || (!record->is_done() && record->ended < began_)) return false;
+  records_[index] = std::move(record);
+  return true;
+}
+
+/// On a worker.
+bool JobsRun::is_done_by_now(std::size_t index) const {
+  const auto record = read_record(folder_->path(), batch_[index]);
+  return record && (record->is_done() || record->ended >= began_);
+}
+
+void JobsRun::run_command(std::size_t index, JobContext& context) {
+  const BatchJob& job = batch_[index];
+  const fs::path place = folder_->path() / job.id;
+  fs::create_directories(place);
+  const DeviceInfo& device = context.device().info();
+  ChildCommand command;
+  command.words = job.command;
+  command.stdout_path = (place / "stdout.part").string();
+  command.stderr_path = (place / "stderr.part").string();
+  command.timeout_s = job.timeout_s;
+  if (!command.timeout_s && std::isfinite(options_.timeout_s)) command.timeout_s = options_.timeout_s;
+  if (device.kind == PlatformKind::cuda)
+    command.environment = {{"CUDA_VISIBLE_DEVICES", device.uuid}, {"SHARDWISE_DEVICE", "cuda:0"}};
+  else
+    command.environment = {{"SHARDWISE_DEVICE", device.name},
+                           {"SHARDWISE_THREADS", std::to_string(device.threads)},
+                           {"CUDA_VISIBLE_DEVICES", ""}};
+  const ChildOutcome outcome = run_child(command, [&] { return context.is_cancelled(); });
+  std::error_code ignored;
+  fs::rename(command.stdout_path, place / "stdout", ignored);
+  fs::rename(command.stderr_path, place / "stderr", ignored);
+  exit_codes_[index] = outcome.exit_code;
+  if (!outcome.is_good())
+    throw Error(outcome.cancelled ? ErrorClass::interrupted : ErrorClass::device,
+                fmt::format("{}; see '{}'", outcome.text(), (place / "stderr").string()));
+}
+
+Job JobsRun::make_job(std::size_t index) {
+  const BatchJob& batch = batch_[index];
+  Job job;
+  job.id = batch.id;
+  job.key = batch.key.empty() ? batch.id : batch.key;
+  job.cost = batch.cost;
+  job.bytes = batch.bytes;
+  job.retries = batch.retries;
+  // Another process may have done it between its claim and our look before.
+  job.admit = [this, index] { return folder_->claim(batch_[index].id) && !is_done_by_now(index); };
+  if (batch.cuda) {
+    job.timeout_s = batch.timeout_s;
+    job.program = sources_.at(source_name(*batch.cuda));
+    job.launch = batch.cuda->launch;
+    for (const std::string& file : batch.cuda->inputs) {
+      const std::string bytes = read_whole_file(file, "input");
+      job.inputs.push_back(JobInput::copied(std::span<const char>(bytes)));
+    }
+  } else {
+    // The command has a clock of its own.
+    job.timeout_s = std::numeric_limits<double>::infinity();
+    job.program = JobProgram::native(
+        "command", [this, index](JobContext& context) { run_command(index, context); }, true);
+  }
+  return job;
+}
+
+void JobsRun::on_result(std::size_t index, const JobResult& result) {
+  const BatchJob& job = batch_[index];
+  const bool stopped = result.error && result.error->error_class == ErrorClass::interrupted;
+  if (result.status != JobStatus::cancelled && !stopped) {
+    ran_here_[index] = true;
+    JobRecord record;
+    record.status = to_string(result.status);
+    record.device = result.device;
+    record.error = result.error ? result.error->message : "";
+    record.exit_code = result.status == JobStatus::done ? 0 : exit_codes_[index];
+    record.attempts = result.attempts;
+    record.queued_s = result.queued_s;
+    record.run_s = result.run_s;
+    record.ended = unix_time();
+    const fs::path place = folder_->path() / job.id;
+    fs::create_directories(place);
+    for (std::size_t i = 0; i < result.outputs.size(); ++i) {
+      const auto& bytes = result.outputs[i];
+      write_by_rename(place / fmt::format("output-{}.bin", i),
+                      {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    }
+    // Last: with it the job is done.
+    write_by_rename(place / "result.json", json_text(json_of(job, record)));
+    if (!record.is_done()) log_warning(record.error);
+    records_[index] = std::move(record);
+  }
+  folder_->give_up(job.id);
+}
+
+/// Until each of the jobs that others have is settled, or free again: the free ones.
+std::vector<std::size_t> JobsRun::wait_for_others(const std::vector<std::size_t>& undecided) {
+  std::vector<std::size_t> free, left = undecided;
+  Progress progress("waiting for other processes", "jobs");
+  while (!left.empty() && free.empty()) {
+    throw_if_stopped();
+    std::vector<std::size_t> still;
+    for (const std::size_t index : left) {
+      if (is_settled(index)) continue;
+      if (folder_->owner_of(batch_[index].id))
+        still.push_back(index);
+      else if (!is_settled(index))
+        free.push_back(index);
+    }
+    left = std::move(still);
+    progress.update(static_cast<std::int64_t>(undecided.size() - left.size()),
+                    static_cast<std::int64_t>(undecided.size()));
+    if (free.empty() && !left.empty()) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  }
+  free.insert(free.end(), left.begin(), left.end());
+  return free;
+}
+
+void JobsRun::add_up(const JobReport& round) {
+  JobReport& sum = report_;
+  sum.makespan_s += round.makespan_s;
+  sum.lower_bound_s += round.lower_bound_s;
+  sum.retries += round.retries;
+  sum.steals += round.steals;
+  sum.spills += round.spills;
+  sum.set_aside.insert(sum.set_aside.end(), round.set_aside.begin(), round.set_aside.end());
+  for (std::size_t d = 0; d < round.devices.size(); ++d) {
+    if (sum.devices.size() == d) {
+      sum.devices.push_back(round.devices[d]);
+      continue;
+    }
+    JobDeviceReport& device = sum.devices[d];
+    device.state = round.devices[d].state;
+    device.jobs += round.devices[d].jobs;
+    device.cost += round.devices[d].cost;
+    device.busy_s += round.devices[d].busy_s;
+    device.bytes_in += round.devices[d].bytes_in;
+    device.bytes_out += round.devices[d].bytes_out;
+  }
+  for (const std::string& note : round.notes) log_warning(note);
+}
+
+int JobsRun::run() {
+  folder_ = std::make_unique<RunFolder>(text_.folder, "jobs", text_.join);
+  std::vector<std::size_t> todo;
+  for (std::size_t i = 0; i < batch_.size(); ++i) {
+    records_[i] = read_record(folder_->path(), batch_[i]);
+    if (records_[i] && records_[i]->is_done())
+      ++kept_;
+    else
+      todo.push_back(i);
+  }
+  if (kept_ > 0) log_note(fmt::format("{} of {} jobs are done already", kept_, batch_.size()));
+
+  std::vector<std::size_t> running;
+  Progress progress("jobs", "jobs");
+  JobExecutor* executor = nullptr;
+  JobOptions options = options_;
+  options.on_result = [&](std::size_t i, const JobResult& result) { on_result(running[i], result); };
+  options.progress = [&](std::size_t done, std::size_t total) {
+    progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
+    if (stop_requested()) executor->cancel();
+  };
+  JobExecutor jobs(devices_, std::move(options));
+  executor = &jobs;
+  while (!todo.empty()) {
+    running = todo;
+    std::vector<Job> batch;
+    for (const std::size_t index : running) {
+      records_[index].reset();
+      batch.push_back(make_job(index));
+    }
+    jobs.run(std::move(batch));
+    add_up(jobs.report());
+    std::vector<std::size_t> undecided;
+    for (const std::size_t index : running)
+      if (!records_[index]) undecided.push_back(index);
+    if (stop_requested() || text_.fail_fast) break;
+    todo = wait_for_others(undecided);
+  }
+  return finish();
+}
+
+std::string JobsRun::table() const {
+  std::string csv = "id,device,status,exit_code,attempts,queued_s,run_s,error\n";
+  for (std::size_t i = 0; i < batch_.size(); ++i) {
+    const auto& record = records_[i];
+    if (record)
+      csv += fmt::format("{},{},{},{},{},{:.6f},{:.6f},{}\n", csv_field(batch_[i].id), record->device,
+                         record->status, record->exit_code, record->attempts, record->queued_s, record->run_s,
+                         csv_field(record->error));
+    else
+      csv += fmt::format("{},,cancelled,,0,,,\n", csv_field(batch_[i].id));
+  }
+  return csv;
+}
+
+int JobsRun::finish() {
+  std::size_t done = 0, failed = 0, cancelled = 0, here = 0;
+  for (std::size_t i = 0; i < batch_.size(); ++i) {
+    if (!records_[i])
+      ++cancelled;
+    else
+      ++(records_[i]->is_done() ? done : failed);
+    here += ran_here_[i];
+  }
+  write_by_rename(folder_->path() / "results.csv", table());
+  if (stop_requested()) {
+    set_stop_remark(fmt::format("{} of {} jobs are done and kept in '{}'; the same command does the rest",
+                                done, batch_.size(), text_.folder));
+    throw Error(ErrorClass::interrupted, "jobs: stopped");
+  }
+  const Json report = {{"schema", kSchema},
+                       {"command", "jobs"},
+                       {"jobs", batch_.size()},
+                       {"done", done},
+                       {"failed", failed},
+                       {"cancelled", cancelled},
+                       {"kept", kept_},
+                       {"ran_here", here},
+                       {"elsewhere", done + failed - kept_ - here},
+                       {"devices", job_devices_json(report_)},
+                       {"makespan_s", report_.makespan_s},
+                       {"lower_bound_s", report_.lower_bound_s},
+                       {"retries", report_.retries},
+                       {"steals", report_.steals},
+                       {"spills", report_.spills},
+                       {"set_aside", report_.set_aside}};
+  OutputSet outputs;
+  stage_json(outputs, text_.json, report);
+  outputs.commit();
+  if (text_.json == "-") {
+    write_stdout(json_text(report));
+  } else {
+    std::string text = fmt::format("{} jobs: {} done ({} before), {} failed, {} cancelled\n", batch_.size(),
+                                   done, kept_, failed, cancelled);
+    if (here > 0) text += fmt::format("\n{}\n{}\n", job_devices_text(report_), makespan_text(report_));
+    write_stdout(text + fmt::format("table: {}\n", (folder_->path() / "results.csv").string()));
+  }
+  if (failed == 0 && cancelled == 0) return 0;
+  log_error(fmt::format("{} of {} jobs failed{}; the same command tries them again", failed, batch_.size(),
+                        cancelled > 0 ? fmt::format(", {} were cancelled", cancelled) : ""));
+  return 1;
+}
+
+int JobsRun::dry_run() const {
+  std::vector<DeviceLoad> loads;
+  for (int d = 0; d < devices_.size(); ++d)
+    loads.push_back({d, 0, options_.speeds.empty() ? 1 : options_.speeds[static_cast<std::size_t>(d)]});
+  std::vector<CostItem> items;
+  for (std::size_t i = 0; i < batch_.size(); ++i) items.push_back({i, batch_[i].cost});
+  const CostPlan plan = partition_lpt(loads, items);
+  Json list = Json::array();
+  std::vector<std::vector<std::string>> rows{{"device", "jobs", "cost", "share"}};
+  for (const DeviceAssignment& device : plan.devices) {
+    const double ends = static_cast<double>(device.cost) / device.speed;
+    list.push_back(
+        {{"name", devices_[device.device].name()}, {"jobs", device.ids.size()}, {"cost", device.cost}});
+    rows.push_back({devices_[device.device].name(), std::to_string(device.ids.size()),
+                    std::to_string(device.cost),
+                    fmt::format("{:.1f} %", plan.makespan > 0 ? 100 * ends / plan.makespan : 0)});
+  }
+  const Json report = {{"schema", kSchema},  {"command", "jobs --dry-run"}, {"jobs", batch_.size()},
+                       {"devices", list},    {"makespan", plan.makespan},   {"lower_bound", plan.lower_bound},
+                       {"ratio", plan.ratio}};
+  OutputSet outputs;
+  stage_json(outputs, text_.json, report);
+  outputs.commit();
+  write_stdout(
+      text_.json == "-"
+          ? json_text(report)
+          : fmt::format(
+                "plan of {} jobs, nothing was run\n\n{}\nat most {:.4f} of the shortest there can be\n",
+                batch_.size(), table_text(rows), plan.ratio));
+  return 0;
+}
+
+int run(const JobsText& text) {
+  if (text.batch.empty()) throw_usage("jobs needs a batch file; see 'shardwise jobs --help'");
+  if (text.folder.empty() && !text.dry_run) throw_usage("jobs needs a folder for its results; give -o DIR");
+  if (!text.json.empty()) check_output(text.json, "--json");
+  std::vector<BatchJob> batch = read_batch(text.batch);
+  const DeviceSet devices = open(text.devices);
+  JobOptions options = job_options_of(text, devices.size());
+  options.program_cache = text.program_cache;
+  JobsRun jobs(text, std::move(batch), devices, std::move(options));
+  return text.dry_run ? jobs.dry_run() : jobs.run();
+}
+
+}  // namespace
+
+void add_jobs(Commands& commands, CLI::App& root) {
+  const auto text = std::make_shared<JobsText>();
+  CLI::App* app =
+      add_command(commands, root, "jobs", "Commands and CUDA programs of a file, as jobs on the devices",
+                  "shardwise jobs batch.jsonl -o results --devices host:4x1");
+  app->add_option("batch", text->batch, "One JSON object a line: {\"id\": \"a\", \"command\": [\"true\"]}")
+      ->type_name("BATCH.jsonl");
+  add_job_options(*app, *text);
+  app->add_option("--program-cache", text->program_cache, "Folder for compiled CUDA programs (none)")
+      ->type_name("DIR")
+      ->group("Jobs");
+  commands.actions[app] = [text] { return run(*text); };
+}
+
+}  // namespace shardwise::program

@@ -1,0 +1,84 @@
+#pragma once
+// One device's side of the executor: puts attempts on its streams and says how they ended.
+//
+//   in       copy inputs of k+1 ──┐
+//   compute  program of k ────────┴─ program of k+1
+//   out                    └─ copy outputs of k ── ...
+//
+// At most two flights are in the air. A flight is one attempt, or a group of short ones with one event.
+// Belongs to one thread at a time.
+
+#include <deque>
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "jobs/job_queue.hpp"
+#include "jobs/warm_store.hpp"
+
+namespace shardwise {
+
+class SourcePrograms;
+class LaneContext;
+
+class JobLane {
+ public:
+  /// Throws where the device has no streams.
+  JobLane(const DeviceSet& devices, int device, JobQueue& queue, const JobOptions& options,
+          SourcePrograms& sources);
+  ~JobLane();
+
+  bool is_idle() const { return flights_.empty(); }
+  /// Takes work while there is some and room for it. False where nothing was begun.
+  bool begin();
+  /// Waits for the first flight and reports it; after a failure also the second, and whether the device is
+  /// still there.
+  void finish_front();
+  /// The event of the first flight (sim's driver orders lanes by it).
+  const Event& front_event() const;
+  LaneStore& store() { return store_; }
+
+ private:
+  friend class LaneContext;
+  struct Flight {
+    std::vector<JobAttempt> attempts;
+    std::vector<std::unique_ptr<LaneContext>> contexts;
+    Event done;
+    double begun_s = 0;
+  };
+  struct Failure {
+    JobOutcome::Kind kind;
+    ErrorClass error_class;
+    std::string text;
+  };
+
+  void start(std::vector<JobAttempt> attempts);
+  void call(LaneContext& context);
+  JobDeviceState report(Flight flight, std::vector<JobOutcome> outcomes);
+  JobOutcome success(Flight& flight, std::size_t i, double run_s);
+  Failure classify(const std::exception_ptr& error) const;
+  /// The error that the streams hold, root before consequence; clears them.
+  std::exception_ptr take_stream_error();
+  void finish_failed(Flight flight, double run_s);
+  void finish_late(Flight flight, double timeout_s);
+  void drop_others(const std::string& why);
+  /// Asks the device for a sign of life. Its state in the queue follows.
+  void probe();
+  void abandon(Flight flight);
+  double now() const { return queue_.now(); }
+  double end_time(const Event& done) const;
+
+  DeviceSet devices_;  ///< the one
+  int device_;
+  JobQueue& queue_;
+  const JobOptions& options_;
+  SourcePrograms& sources_;
+  LaneStore store_;
+  std::unique_ptr<Stream> in_, compute_, out_;
+  std::deque<Flight> flights_;
+  double last_end_s_ = 0;
+  bool abandoned_ = false;
+};
+
+}  // namespace shardwise

@@ -1,0 +1,261 @@
+// `shardwise jobs` as users run it: results, resuming, sharing a folder, and everything that a batch may get
+// wrong.
+
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "run_program.hpp"
+
+namespace shardwise::test {
+namespace {
+
+using Json = nlohmann::json;
+namespace fs = std::filesystem;
+
+class JobsProgram : public ProgramTest {
+ protected:
+  std::string batch(const std::vector<std::string>& lines) const {
+    std::string text;
+    for (const std::string& line : lines) text += line + "\n";
+    write("batch.jsonl", text);
+    return path("batch.jsonl");
+  }
+  /// A job that notes that it ran, and sleeps.
+  std::string noting(const std::string& id, const std::string& seconds, const std::string& more = "") const {
+    return R"({"id": ")" + id + R"(", "command": ["sh", "-c", "sleep )" + seconds + " && echo " + id +
+           " >> " + path("ran") + R"("])" + more + "}";
+  }
+  std::vector<std::string> command(const std::string& batch_path,
+                                   const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> words{"jobs", batch_path, "-o", path("out"), "--devices", "host:3x1"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  Json report_of(const Outcome& outcome, int code = 0) const {
+    EXPECT_EQ(outcome.code, code) << outcome.err;
+    return Json::parse(outcome.out, nullptr, false);
+  }
+  std::multiset<std::string> ran() const {
+    std::istringstream lines(read("ran"));
+    std::multiset<std::string> result;
+    for (std::string line; std::getline(lines, line);) result.insert(line);
+    return result;
+  }
+};
+
+TEST_F(JobsProgram, RunsCommandsAndKeepsWhatTheySay) {
+  const std::string file =
+      batch({R"({"id": "a", "command": ["sh", "-c", "echo out; echo err >&2; echo $SHARDWISE_DEVICE"]})",
+             R"({"key": "b", "cost": 5, "bytes": "1Ki", "timeout_s": 20, "retries": 2, "command": ["true"]})",
+             "", R"({"id": 3, "command": ["pwd"]})"});
+  const Json report = report_of(run(command(file, {"--json", "-"})));
+  EXPECT_EQ(report["jobs"], 3);
+  EXPECT_EQ(report["done"], 3);
+  EXPECT_EQ(report["failed"], 0);
+  EXPECT_EQ(report["devices"].size(), 3u);
+  EXPECT_GT(report["makespan_s"], 0);
+  EXPECT_GT(report["lower_bound_s"], 0);
+  EXPECT_TRUE(read("out/a/stdout").starts_with("out\nhost:")) << read("out/a/stdout");
+  EXPECT_EQ(read("out/a/stderr"), "err\n");
+  const Json result = Json::parse(read("out/a/result.json"));
+  EXPECT_EQ(result["exit_code"], 0);
+  EXPECT_EQ(result["attempts"], 1);
+  EXPECT_TRUE(std::string(result["device"]).starts_with("host:"));
+  EXPECT_EQ(read("out/results.csv").substr(0, 59),
+            "id,device,status,exit_code,attempts,queued_s,run_s,error\na,");
+  EXPECT_TRUE(leftovers().empty());
+  EXPECT_FALSE(exists("out/.shardwise/lock"));
+}
+
+TEST_F(JobsProgram, AFailureLeavesTheRestRunningAndARerunDoesOnlyIt) {
+  const std::string file = batch({noting("a", "0"),
+                                  R"({"id": "bad", "command": ["sh", "-c", "echo why >&2; test -e )" +
+                                      path("mended") + R"( || exit 7"]})",
+                                  noting("b", "0"), R"({"id": "none", "command": ["/no/such/program"]})"});
+  const Outcome first = run(command(file));
+  EXPECT_EQ(first.code, 1);
+  EXPECT_NE(first.err.find("2 of 4 jobs failed"), std::string::npos) << first.err;
+  EXPECT_NE(first.err.find("job 'bad' on host:"), std::string::npos);
+  EXPECT_NE(first.err.find("exit code 7; see '"), std::string::npos);
+  EXPECT_NE(first.err.find("the command '/no/such/program' did not start (start it: No such file"),
+            std::string::npos)
+      << first.err;
+  EXPECT_EQ(ran(), (std::multiset<std::string>{"a", "b"}));
+  EXPECT_EQ(Json::parse(read("out/bad/result.json"))["exit_code"], 7);
+  write("mended", "");
+  const Json second = report_of(run(command(file, {"--json", "-"})), 1);
+  EXPECT_EQ(second["kept"], 2);
+  EXPECT_EQ(second["done"], 3);
+  EXPECT_EQ(ran(), (std::multiset<std::string>{"a", "b"}));
+  // A job whose line says something else is another job; a damaged record is none.
+  batch({noting("a", "0.0"), noting("b", "0")});
+  write("out/b/result.json", "{");
+  const Json third = report_of(run(command(file, {"--json", "-"})));
+  EXPECT_EQ(third["kept"], 0);
+  EXPECT_EQ(ran(), (std::multiset<std::string>{"a", "a", "b", "b"}));
+}
+
+TEST_F(JobsProgram, FailFastTimeoutAndRetries) {
+  std::vector<std::string> lines{R"({"id": "bad", "cost": 1000, "command": ["false"]})"};
+  for (int i = 0; i < 40; ++i) lines.push_back(noting("job" + std::to_string(i), "0.2"));
+  const Outcome fast = run(command(batch(lines), {"--fail-fast"}));
+  EXPECT_EQ(fast.code, 1);
+  EXPECT_LT(ran().size(), 30u);
+  fs::remove_all(path("out"));
+  const std::string file =
+      batch({R"({"id": "slow", "timeout_s": 0.2, "command": ["sh", "-c", "sleep 30 & wait"]})",
+             R"({"id": "third", "retries": 3, "command": ["sh", "-c", "echo x >> )" + path("tries") +
+                 R"(; test $(wc -l < )" + path("tries") + R"() -ge 3"]})"});
+  const auto begin = std::chrono::steady_clock::now();
+  const Outcome outcome = run(command(file));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(15));
+  EXPECT_NE(outcome.err.find("stopped after its timeout"), std::string::npos) << outcome.err;
+  EXPECT_EQ(Json::parse(read("out/third/result.json"))["attempts"], 3);
+  EXPECT_EQ(Json::parse(read("out/third/result.json"))["status"], "done");
+}
+
+// Killed half-way, without a chance to clean up: the rerun does only the rest.
+TEST_F(JobsProgram, AKilledRunIsTakenUp) {
+  std::vector<std::string> lines;
+  for (int i = 0; i < 40; ++i) lines.push_back(noting("job" + std::to_string(i), "0.05"));
+  const std::string file = batch(lines);
+  std::set<std::string> finished;
+  {
+    RunningProgram first(folder_, command(file));
+    for (int i = 0; i < 1000 && finished.size() < 8; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      for (int j = 0; j < 40; ++j)
+        if (exists("out/job" + std::to_string(j) + "/result.json"))
+          finished.insert("job" + std::to_string(j));
+    }
+    first.send(SIGKILL);
+    EXPECT_EQ(first.wait().signal, SIGKILL);
+  }
+  ASSERT_GE(finished.size(), 8u);
+  ASSERT_LT(finished.size(), 40u);
+  EXPECT_TRUE(exists("out/.shardwise/lock")) << "left behind";
+  const Outcome second = run(command(file, {"--json", "-"}));
+  const Json report = report_of(second);
+  EXPECT_GE(report["kept"].get<int>(), static_cast<int>(finished.size()));
+  EXPECT_EQ(report["done"], 40);
+  EXPECT_NE(second.err.find("was left behind by process"), std::string::npos) << second.err;
+  const auto all = ran();
+  for (const std::string& id : finished) EXPECT_EQ(all.count(id), 1u) << id;
+  EXPECT_EQ(std::set<std::string>(all.begin(), all.end()).size(), 40u);
+}
+
+TEST_F(JobsProgram, ASignalKeepsWhatIsDone) {
+  std::vector<std::string> lines;
+  for (int i = 0; i < 60; ++i) lines.push_back(noting("job" + std::to_string(i), "0.1"));
+  const std::string file = batch(lines);
+  RunningProgram first(folder_, command(file));
+  for (int i = 0; i < 500 && ran().size() < 5; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  first.send(SIGINT);
+  const Outcome outcome = first.wait();
+  EXPECT_EQ(outcome.code, 130);
+  EXPECT_NE(outcome.err.find("of 60 jobs are done and kept in"), std::string::npos) << outcome.err;
+  EXPECT_FALSE(exists("out/.shardwise/lock"));
+  EXPECT_TRUE(fs::is_empty(path("out/.shardwise/claims")));
+  EXPECT_EQ(report_of(run(command(file, {"--json", "-"})))["done"], 60);
+  EXPECT_LE(ran().size(), 63u) << "at most what was running is done again";
+}
+
+TEST_F(JobsProgram, TwoProcessesShareAFolder) {
+  std::vector<std::string> lines;
+  for (int i = 0; i < 60; ++i) lines.push_back(noting("job" + std::to_string(i), "0.05"));
+  const std::string file = batch(lines);
+  fs::create_directories(path("one"));
+  fs::create_directories(path("two"));
+  RunningProgram owner(path("one"), command(file, {"--json", "-"}));
+  for (int i = 0; i < 500 && !exists("out/.shardwise/lock"); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  // Without --join it is refused, by the owner's name.
+  const Outcome refused = run(command(file));
+  expect_one_line_error(refused, 2, "is owned by process ");
+  EXPECT_NE(refused.err.find("add --join"), std::string::npos) << refused.err;
+  RunningProgram other(path("two"), command(file, {"--json", "-", "--join"}));
+  const Json first = report_of(owner.wait()), second = report_of(other.wait());
+  EXPECT_EQ(first["done"], 60);
+  EXPECT_EQ(second["done"], 60);
+  EXPECT_EQ(first["ran_here"].get<int>() + second["ran_here"].get<int>(), 60);
+  EXPECT_GT(second["ran_here"].get<int>(), 0);
+  const auto all = ran();
+  EXPECT_EQ(all.size(), 60u);
+  EXPECT_EQ(std::set<std::string>(all.begin(), all.end()).size(), 60u) << "nothing twice";
+}
+
+TEST_F(JobsProgram, FoldersOfOthersAreLeftAlone) {
+  const std::string file = batch({R"({"id": "a", "command": ["true"]})"});
+  fs::create_directories(path("out"));
+  write("out/precious", "data");
+  expect_one_line_error(run(command(file)), 2, "has something in it that 'shardwise jobs' did not make");
+  EXPECT_EQ(read("out/precious"), "data");
+  fs::remove_all(path("out"));
+  write("out", "a file");
+  expect_one_line_error(run(command(file)), 2, "is no folder");
+  fs::remove(path("out"));
+  fs::create_directories(path("out/.shardwise"));
+  write("out/.shardwise/folder.json", R"({"schema": 1, "command": "sweep"})");
+  expect_one_line_error(run(command(file)), 2, "holds the results of 'shardwise sweep'");
+}
+
+TEST_F(JobsProgram, BatchErrorsNameLineAndKey) {
+  const auto refuse = [&](const std::vector<std::string>& lines, const std::string& part, int code = 3) {
+    expect_one_line_error(run(command(batch(lines))), code, part);
+    EXPECT_FALSE(exists("out")) << "refused before anything is made";
+  };
+  const std::string good = R"({"id": "a", "command": ["true"]})";
+  refuse({good, R"({"id": "b", "comand": ["true"]})"},
+         "batch.jsonl:2: unknown key 'comand'; did you mean 'command'?");
+  refuse({good, "{nonsense"}, "batch.jsonl:2: no JSON, at character 3");
+  refuse({"[1]"}, "batch.jsonl:1: is no JSON object");
+  refuse({good, "", good}, "batch.jsonl:3: the id 'a' is that of line 1, too");
+  refuse({R"({"command": ["true"]})"}, "batch.jsonl:1: has neither 'id' nor 'key'");
+  refuse({R"({"id": "a"})"}, "batch.jsonl:1: job 'a' has neither 'command' nor 'cuda'");
+  refuse({R"({"id": "a/b", "command": ["true"]})"}, "batch.jsonl:1: the id 'a/b' has a '/'");
+  refuse({R"({"id": "a", "command": []})"}, "batch.jsonl:1: command: is empty");
+  refuse({R"({"id": "a", "command": "true"})"}, "batch.jsonl:1: command: is \"true\"; give a list of texts");
+  refuse({R"({"id": "a", "command": ["true"], "cost": 0})"},
+         "batch.jsonl:1: cost: is 0; give a whole number from 1");
+  refuse({R"({"id": "a", "command": ["true"], "timeout_s": -1})"}, "batch.jsonl:1: timeout_s: is -1");
+  refuse({R"({"id": "a", "cuda": {"file": "x.cu", "kernel": "k", "gridd": 4}})"},
+         "batch.jsonl:1: cuda: unknown key 'gridd'; did you mean 'grid'?");
+  refuse({R"({"id": "a", "cuda": {"file": "x.cu"}})"}, "batch.jsonl:1: cuda: has no 'kernel'");
+  refuse({R"({"id": "a", "cuda": {"file": "x.cu", "kernel": "k"}})"},
+         "none of the devices 'host:3x1' is a GPU", 2);
+  refuse({}, "has no jobs");
+  expect_one_line_error(run(command(path("nowhere.jsonl"))), 3, "nowhere.jsonl");
+  expect_one_line_error(run({"jobs", batch({good})}), 2, "give -o DIR");
+  expect_one_line_error(run({"jobs"}), 2, "jobs needs a batch file");
+  expect_one_line_error(run(command(batch({good}), {"--speeds", "1,2"})), 2, "--speeds has 2 numbers");
+}
+
+TEST_F(JobsProgram, ALargeJobFailsWithTheNumbers) {
+  const std::string file = batch({R"({"id": "large", "bytes": "2Ki", "command": ["true"]})"});
+  const Outcome outcome = run(command(file, {"--memory", "1Ki"}));
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_NE(outcome.err.find("job 'large': it needs 2.00 KiB (2048 bytes), more than every device"),
+            std::string::npos)
+      << outcome.err;
+}
+
+TEST_F(JobsProgram, APlanCertifiesItself) {
+  std::vector<std::string> lines;
+  for (int i = 0; i < 30; ++i)
+    lines.push_back(R"({"id": "j)" + std::to_string(i) + R"(", "command": ["false"], "cost": )" +
+                    std::to_string(i + 1) + "}");
+  const Json plan = report_of(run(command(batch(lines), {"--dry-run", "--json", "-"})));
+  EXPECT_EQ(plan["lower_bound"], 155);
+  EXPECT_EQ(plan["makespan"], 155);
+  EXPECT_FALSE(exists("out"));
+}
+
+}  // namespace
+}  // namespace shardwise::test

@@ -1,0 +1,211 @@
+// `shardwise sweep` as users run it: products of lists, the cache, resuming, and everything that a plan may
+// get wrong.
+
+#include <signal.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+#include "run_program.hpp"
+
+namespace shardwise::test {
+namespace {
+
+using Json = nlohmann::json;
+namespace fs = std::filesystem;
+
+class Sweep : public ProgramTest {
+ protected:
+  void SetUp() override {
+    ProgramTest::SetUp();
+    box_scene();
+  }
+  std::string plan(const std::string& text) const {
+    write("plan.toml", text);
+    return path("plan.toml");
+  }
+  std::vector<std::string> command(const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> words{"sweep",     path("plan.toml"), "-o",     path("out"),
+                                   "--devices", "host:2x1",        "--json", "-"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  Json sweep(const std::vector<std::string>& more = {}, int code = 0) const {
+    const Outcome outcome = run(command(more));
+    EXPECT_EQ(outcome.code, code) << outcome.err;
+    return Json::parse(outcome.out, nullptr, false);
+  }
+  std::vector<std::vector<std::string>> table() const {
+    std::istringstream lines(read("out/runs.csv"));
+    std::vector<std::vector<std::string>> rows;
+    for (std::string line; std::getline(lines, line);) {
+      rows.emplace_back();
+      std::istringstream fields(line);
+      for (std::string field; std::getline(fields, field, ',');) rows.back().push_back(field);
+    }
+    return rows;
+  }
+};
+
+constexpr const char* kPlan =
+    "[defaults]\nscene = \"scene.xml\"\nsamples = \"20k\"\npasses = 2\ncell = 4\nmaterial = \"concrete\"\n"
+    "[[run]]\ntx = [\"-30,0,10\", \"30,20,15\"]\nfrequency = [\"1GHz\", 3.5e9]\n";
+
+TEST_F(Sweep, ExpandsComputesAndKeeps) {
+  plan(kPlan);
+  const Json first = sweep();
+  EXPECT_EQ(first["runs"], 4);
+  EXPECT_EQ(first["computed"], 4);
+  EXPECT_EQ(first["from_cache"], 0);
+  EXPECT_LE(first["scenes_built"], 2) << "once on each device";
+  const auto rows = table();
+  ASSERT_EQ(rows.size(), 5u);
+  EXPECT_EQ(rows[1][0], "scene-tx_-30_0_10-frequency_1GHz");
+  EXPECT_EQ(rows[1][1], "computed");
+  for (const char* file : {"report.json", "map.npy", "error-map.npy", "count-map.npy"})
+    EXPECT_TRUE(exists("out/" + rows[1][0] + "/" + file)) << file;
+  // The map is that of a plain run.
+  const Outcome alone =
+      run({"coverage", path("scene.xml"), "--tx=-30,0,10", "--frequency", "1GHz", "--samples", "20k",
+           "--passes", "2", "--cell", "4", "--material", "concrete", "--devices", "host:1x1", "--json", "-"});
+  ASSERT_EQ(alone.code, 0) << alone.err;
+  EXPECT_EQ(Json::parse(alone.out)["grid"]["digest"], rows[1][7]);
+  const std::string map = read("out/" + rows[1][0] + "/map.npy");
+
+  const Json second = sweep();
+  EXPECT_EQ(second["computed"], 0);
+  EXPECT_EQ(second["from_cache"], 4);
+  fs::remove_all(path("out/" + rows[1][0]));
+  EXPECT_EQ(sweep()["computed"], 0);
+  EXPECT_EQ(read("out/" + rows[1][0] + "/map.npy"), map) << "written again from the cache";
+  EXPECT_TRUE(leftovers().empty());
+}
+
+// Exactly the runs whose expanded parameters changed; not those that were only written otherwise.
+TEST_F(Sweep, AChangeComputesWhatItChanges) {
+  plan(kPlan);
+  sweep();
+  std::string text = kPlan;
+  text.replace(text.find("3.5e9"), 5, "\"3500MHz\"");
+  plan(text);
+  EXPECT_EQ(sweep()["computed"], 0) << "the same frequency";
+  text.replace(text.find("3500MHz"), 7, "3501MHz");
+  plan(text);
+  const Json changed = sweep();
+  EXPECT_EQ(changed["computed"], 2);
+  EXPECT_EQ(changed["from_cache"], 2);
+  plan(text + "seed = [1, 2]\n");
+  const Json more = sweep();
+  EXPECT_EQ(more["computed"], 4);
+  EXPECT_EQ(more["from_cache"], 4);
+  // The scene's bytes count.
+  write("scene.xml", read("scene.xml") + "<!-- -->\n");
+  EXPECT_EQ(sweep()["computed"], 8);
+}
+
+TEST_F(Sweep, ADamagedEntryIsComputedAgainAndReported) {
+  plan(kPlan);
+  sweep();
+  const auto rows = table();
+  const std::string entry = "out/cache/" + rows[2][8] + ".run";
+  std::string bytes = read(entry);
+  for (int round = 0; round < 3; ++round) {
+    std::string damaged = bytes;
+    if (round == 0) damaged.resize(damaged.size() / 2);
+    if (round == 1) damaged[damaged.size() / 2] ^= 1;
+    if (round == 2) damaged.clear();
+    write(entry, damaged);
+    const Outcome outcome = run(command());
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const Json report = Json::parse(outcome.out);
+    EXPECT_EQ(report["computed"], 1);
+    EXPECT_EQ(report["damaged"], Json::array({rows[2][0]}));
+    EXPECT_NE(outcome.err.find("the kept result of run '" + rows[2][0] + "' is damaged"), std::string::npos);
+    EXPECT_EQ(table()[2][7], rows[2][7]) << "the same map";
+  }
+}
+
+TEST_F(Sweep, AKilledSweepResumes) {
+  plan(std::string(kPlan) + "seed = [1, 2, 3, 4, 5, 6]\nbounces = 8\n");
+  const auto kept = [&] {
+    std::size_t count = 0;
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(path("out/cache"), ignored))
+      count += entry.path().extension() == ".run";
+    return count;
+  };
+  {
+    RunningProgram first(folder_, command());
+    for (int i = 0; i < 2000 && kept() < 3; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    first.send(SIGKILL);
+    first.wait();
+  }
+  const std::size_t before = kept();
+  ASSERT_GE(before, 3u);
+  ASSERT_LT(before, 24u);
+  const Json report = sweep();
+  EXPECT_EQ(report["from_cache"], before);
+  EXPECT_EQ(report["computed"], 24 - before);
+}
+
+TEST_F(Sweep, TwoProcessesShareTheRuns) {
+  plan(std::string(kPlan) + "seed = [1, 2, 3, 4, 5, 6]\nbounces = 8\n");
+  fs::create_directories(path("one"));
+  fs::create_directories(path("two"));
+  RunningProgram owner(path("one"), command());
+  for (int i = 0; i < 1000 && !exists("out/.shardwise/lock"); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  RunningProgram other(path("two"), command({"--join"}));
+  const Outcome a = owner.wait(), b = other.wait();
+  ASSERT_EQ(a.code, 0) << a.err;
+  ASSERT_EQ(b.code, 0) << b.err;
+  const Json first = Json::parse(a.out), second = Json::parse(b.out);
+  EXPECT_EQ(first["computed"].get<int>() + second["computed"].get<int>(), 24) << "nothing twice";
+  EXPECT_EQ(first["runs"], first["computed"].get<int>() + first["elsewhere"].get<int>());
+}
+
+TEST_F(Sweep, PlanErrorsNameLineAndKey) {
+  const auto refuse = [&](const std::string& text, const std::string& part) {
+    plan(text);
+    expect_one_line_error(run(command()), 3, part);
+    EXPECT_FALSE(exists("out")) << "refused before anything is made";
+  };
+  const std::string run_table = "[[run]]\nscene = \"scene.xml\"\ntx = \"0,0,30\"\n";
+  refuse(run_table + "frequenzy = 1e9\n", "plan.toml:4: unknown key 'frequenzy'; did you mean 'frequency'?");
+  refuse("[default]\ncell = 3\n" + run_table, "plan.toml:1: unknown key 'default'; did you mean 'defaults'?");
+  refuse("[[run]]\nscene = \n", "plan.toml:2: no TOML");
+  refuse("[defaults]\ncell = 3\n", "there is no [[run]]");
+  refuse(run_table + "png = \"a.png\"\n", "plan.toml:4: 'png' is not a run's: sweep decides it");
+  refuse(run_table + "cell = []\n", "plan.toml:4: 'cell' is an empty list");
+  refuse(run_table + "cell = [[1, 2]]\n", "plan.toml:4: 'cell' is a list of lists, which only tx may be");
+  refuse(run_table + "cell = -1\n", "plan.toml:1: run 'scene': --cell");
+  refuse(run_table + "strict = \"yes\"\n", "'strict' is 'yes'; write true or false");
+  refuse("[[run]]\nscene = \"scene.xml\"\n", "plan.toml:1: run 'scene': coverage needs a transmitter");
+  refuse(run_table + run_table, "plan.toml:4: the run 'scene' is that of line 1, too");
+  refuse("[[run]]\nscene = \"nowhere.xml\"\ntx = \"0,0,30\"\n", "nowhere.xml' does not exist");
+  refuse(run_table + "area = \"1,1,0,0\"\n", "--area is empty");
+  expect_one_line_error(run({"sweep", path("missing.toml"), "-o", path("out")}), 3, "missing.toml");
+  plan(run_table);
+  expect_one_line_error(run({"sweep", path("plan.toml")}), 2, "give -o DIR");
+}
+
+TEST_F(Sweep, ARunThatFailsLeavesTheOthers) {
+  plan(
+      "[defaults]\nscene = \"scene.xml\"\nsamples = \"20k\"\ncell = 4\nmaterial = \"concrete\"\n"
+      "[[run]]\nname = \"good\"\ntx = \"-30,0,10\"\n"
+      // Two transmitters of one run.
+      "[[run]]\nname = \"two\"\ntx = [[\"-30,0,10\", \"30,20,15\"]]\nper_tx = true\n"
+      "[[run]]\nname = \"large\"\ntx = \"-30,0,10\"\ncell = 0.05\n");
+  const Outcome outcome = run(command({"--memory", "4Mi"}));
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_NE(outcome.err.find("job 'large': it needs"), std::string::npos) << outcome.err;
+  const auto rows = table();
+  EXPECT_EQ(rows[1][1], "computed");
+  EXPECT_EQ(rows[2][1], "computed");
+  EXPECT_EQ(rows[3][1], "failed");
+}
+
+}  // namespace
+}  // namespace shardwise::test

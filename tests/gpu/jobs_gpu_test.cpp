@@ -1,0 +1,239 @@
+// Jobs on the GPUs that are present. What needs none has its twins in tests/jobs.
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <set>
+
+#include "gpu/gpu_fixture.hpp"
+#include "shardwise/jobs/device_cache.hpp"
+#include "shardwise/jobs/executor.hpp"
+#include "shardwise/runtime/buffer.hpp"
+
+namespace shardwise {
+namespace {
+
+using test::Gpu;
+
+CudaSource scaling() {
+  CudaSource source;
+  source.name = "scaled.cu";
+  source.text =
+      "extern \"C\" __global__ void scaled(const float* in, float* out, int n, float factor) {\n"
+      "  const int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+      "  if (i < n) out[i] = factor * in[i];\n"
+      "}\n"
+      "extern \"C\" __global__ void wild(float* out) { out[1ull << 45] = 1; }\n"
+      "extern \"C\" __global__ void spin(long long cycles) {\n"
+      "  const long long begin = clock64();\n"
+      "  while (clock64() - begin < cycles) {}\n"
+      "}\n";
+  source.kernel = "scaled";
+  source.host_twin = [](JobContext& job) {
+    const auto count = static_cast<std::int64_t>(job.input_bytes(0) / sizeof(float));
+    const auto* in = job.input<float>(0);
+    auto* out = static_cast<float*>(job.output_bytes(job.job().launch.output_bytes.at(0)));
+    float factor = 0;
+    std::memcpy(&factor, job.job().launch.scalars.at(1).data(), sizeof factor);
+    job.launch("scaled", count, [=](LaunchContext&) {
+      for (std::int64_t i = 0; i < count; ++i) out[i] = factor * in[i];
+    });
+  };
+  return source;
+}
+
+Job scaling_job(const JobProgram& program, int count, float factor) {
+  std::vector<float> in(static_cast<std::size_t>(count));
+  std::iota(in.begin(), in.end(), 1.0f);
+  Job job;
+  job.program = program;
+  job.inputs = {JobInput::copied(std::span<const float>(in))};
+  job.launch.grid = {static_cast<unsigned>((count + 255) / 256), 1, 1};
+  job.launch.block = {256, 1, 1};
+  job.launch.output_bytes = {static_cast<std::uint64_t>(count) * sizeof(float)};
+  job.launch.scalars = {job_scalar(count), job_scalar(factor)};
+  job.cost = static_cast<std::uint64_t>(count);
+  return job;
+}
+
+void expect_scaled(const JobResult& result, int count, float factor) {
+  ASSERT_EQ(result.status, JobStatus::done) << (result.error ? result.error->message : "");
+  const std::vector<float> out = result.output<float>(0);
+  ASSERT_EQ(out.size(), static_cast<std::size_t>(count));
+  for (int i = 0; i < count; ++i)
+    ASSERT_EQ(out[static_cast<std::size_t>(i)], factor * static_cast<float>(i + 1));
+}
+
+/// Whether source programs can be compiled here.
+std::string no_nvrtc() {
+  JobExecutor jobs = JobExecutor::all("cuda");
+  const auto results = jobs.run({scaling_job(JobProgram::source(scaling()), 1, 1)});
+  return results[0].error && results[0].error->message.find("NVRTC") != std::string::npos
+             ? results[0].error->message
+             : std::string();
+}
+#define SKIP_WITHOUT_NVRTC() \
+  if (const std::string why = no_nvrtc(); !why.empty()) GTEST_SKIP() << why
+
+void expect_at_rest(const JobExecutor& jobs) {
+  for (const std::uint64_t load : jobs.loads()) EXPECT_EQ(load, 0u);
+}
+
+TEST_F(Gpu, SourceProgramsRunOnEveryGpu) {
+  SKIP_WITHOUT_GPUS(1);
+  SKIP_WITHOUT_NVRTC();
+  JobExecutor jobs = JobExecutor::all("cuda");
+  const JobProgram program = JobProgram::source(scaling());
+  std::vector<Job> batch;
+  for (int i = 0; i < 500; ++i)
+    batch.push_back(scaling_job(program, 1 + 37 * (i % 29), static_cast<float>(i)));
+  const auto results = jobs.run(std::move(batch));
+  std::set<std::string> used;
+  for (int i = 0; i < 500; ++i) {
+    expect_scaled(results[static_cast<std::size_t>(i)], 1 + 37 * (i % 29), static_cast<float>(i));
+    used.insert(results[static_cast<std::size_t>(i)].device);
+  }
+  std::printf("%zu of %d GPUs had jobs\n", used.size(), jobs.devices().size());
+  expect_at_rest(jobs);
+  expect_current("after jobs");
+}
+
+TEST_F(Gpu, JobsOnAMixedSetWithSpeeds) {
+  SKIP_WITHOUT_GPUS(1);
+  SKIP_WITHOUT_NVRTC();
+  OpenOptions open;
+  open.allow_mixed = true;
+  JobOptions options;
+  options.speeds = {1, 8};
+  JobExecutor jobs(open_devices("host:1x1+cuda:0", open), options);
+  const JobProgram program = JobProgram::source(scaling());
+  std::vector<Job> batch;
+  for (int i = 0; i < 300; ++i) batch.push_back(scaling_job(program, 1000, static_cast<float>(i)));
+  const auto results = jobs.run(std::move(batch));
+  for (int i = 0; i < 300; ++i)
+    expect_scaled(results[static_cast<std::size_t>(i)], 1000, static_cast<float>(i));
+  expect_at_rest(jobs);
+}
+
+TEST_F(Gpu, ASourceThatDoesNotCompileShowsItsLine) {
+  SKIP_WITHOUT_GPUS(1);
+  SKIP_WITHOUT_NVRTC();
+  CudaSource source = scaling();
+  source.text += "__device__ int broken = missing;\n";
+  CudaSource nameless = scaling();
+  nameless.kernel = "scled";
+  JobExecutor jobs = JobExecutor::all("cuda");
+  const auto results = jobs.run({scaling_job(JobProgram::source(source), 1, 1),
+                                 scaling_job(JobProgram::source(nameless), 1, 1),
+                                 scaling_job(JobProgram::source(scaling()), 1, 1)});
+  ASSERT_TRUE(results[0].error);
+  EXPECT_EQ(results[0].error->error_class, ErrorClass::data);
+  EXPECT_NE(results[0].error->message.find("scaled.cu(10): error: identifier \"missing\""), std::string::npos)
+      << results[0].error->message;
+  ASSERT_TRUE(results[1].error);
+  EXPECT_NE(results[1].error->message.find("has no kernel 'scled'"), std::string::npos)
+      << results[1].error->message;
+  expect_scaled(results[2], 1, 1);
+}
+
+TEST_F(Gpu, ShortJobsOfOneProgramShareEvents) {
+  SKIP_WITHOUT_GPUS(1);
+  JobExecutor jobs = JobExecutor::on("cuda", {0});
+  const JobProgram program =
+      JobProgram::native("empty", [](JobContext& job) { job.launch("empty", 1, [](LaunchContext&) {}); });
+  for (int round = 0; round < 3; ++round) {
+    std::vector<Job> batch(20000);
+    for (Job& job : batch) job.program = program;
+    const auto begin = std::chrono::steady_clock::now();
+    for (const JobResult& result : jobs.run(std::move(batch))) ASSERT_EQ(result.status, JobStatus::done);
+    std::printf(
+        "%.2f us a job\n",
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / 20000 * 1e6);
+  }
+  EXPECT_GT(jobs.report().groups, 100u);
+  expect_at_rest(jobs);
+}
+
+TEST_F(Gpu, CachesKeepBuffersOfTheirDevice) {
+  SKIP_WITHOUT_GPUS(1);
+  JobOptions options;
+  options.placement = JobPlacement::by_content;
+  JobExecutor jobs(open_devices("cuda"), options);
+  struct Table {
+    explicit Table(Device& device) : stream(device.create_stream("table")), data(*stream, 1000, "table") {}
+    std::unique_ptr<Stream> stream;
+    Buffer<float> data;
+  };
+  DeviceCache<Table> tables("tables");
+  std::atomic<int> made{0};
+  const JobProgram program = JobProgram::native("cached", [&](JobContext& job) {
+    const auto table = tables.get(job, job.job().key, 4000, [&] {
+      ++made;
+      return std::make_shared<Table>(job.device());
+    });
+    EXPECT_EQ(&table->data.memory().device(), &job.device());
+  });
+  std::vector<Job> batch(400);
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    batch[i].program = program;
+    batch[i].key = std::to_string(i % 8);
+  }
+  for (const JobResult& result : jobs.run(std::move(batch))) ASSERT_EQ(result.status, JobStatus::done);
+  EXPECT_GE(made, 8);
+  EXPECT_LE(made, 8 * jobs.devices().size());
+  expect_at_rest(jobs);
+}
+
+// What a kernel that writes to nowhere does to the GPU, and to the others of the process: said, and in any
+// case every job ends. Runs in a process of its own (a death test): its CUDA context does not survive.
+TEST(GpuFault, AFatalErrorOnOneGpuEndsNoOthersJobs) {
+  SKIP_WITHOUT_GPUS(1);
+  if (const std::string why =
+          [] {
+            try {
+              return no_nvrtc();
+            } catch (const Error& error) {
+              return std::string(error.what());
+            }
+          }();
+      !why.empty())
+    GTEST_SKIP() << why;
+  const auto scenario = [] {
+    JobOptions options;
+    options.retries = 0;
+    JobExecutor jobs = JobExecutor::all("cuda", options);
+    CudaSource wild = scaling();
+    wild.kernel = "wild";
+    const JobProgram good = JobProgram::source(scaling());
+    std::vector<Job> batch;
+    for (int i = 0; i < 200; ++i) batch.push_back(scaling_job(good, 1000, static_cast<float>(i)));
+    batch[0].program = JobProgram::source(wild);
+    batch[0].id = "wild";
+    batch[0].inputs.clear();
+    batch[0].launch.scalars.clear();
+    batch[0].cost = 1000000;
+    const auto results = jobs.run(std::move(batch));
+    const JobReport report = jobs.report();
+    std::fprintf(stderr, "after a fatal error: %zu done, %zu failed of %zu;", report.done, report.failed,
+                 report.jobs);
+    for (const JobDeviceReport& device : report.devices)
+      std::fprintf(stderr, " %s is %s (%s), %llu jobs;", device.name.c_str(), to_string(device.state),
+                   device.why_lost.c_str(), static_cast<unsigned long long>(device.jobs));
+    bool good_end = report.done + report.failed == 200 && results[0].status == JobStatus::failed;
+    for (std::size_t i = 1; i < results.size(); ++i)
+      if (results[i].status == JobStatus::done)
+        good_end = good_end && results[i].output<float>(0)[0] == static_cast<float>(i);
+    std::fprintf(stderr, " %s\n", good_end ? "every job ended" : "WRONG");
+    std::fflush(nullptr);
+    std::_Exit(good_end ? 0 : 1);
+  };
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(scenario(), ::testing::ExitedWithCode(0), "every job ended");
+}
+
+}  // namespace
+}  // namespace shardwise
