@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
+
 #include "grid/grid_cases.hpp"
 #include "shardwise/grid/multigrid.hpp"
 #include "shardwise/grid/solvers.hpp"
@@ -193,6 +195,33 @@ TEST(GridGpu, MultigridHasTheHostsBits) {
   if (gpu_count() == 0) GTEST_SKIP() << "no CUDA device answers";
   check_multigrid(make_grid({16, 12, 20}, "DNPPRD"));
   check_multigrid(make_grid({64, 64, 72}, "PPDNRD"));  // its second level is cut too
+}
+
+TEST(GridGpu, MultigridNeedsFewIterationsUpTo256Cubed) {
+  if (gpu_count() == 0) GTEST_SKIP() << "no CUDA device answers";
+  for (const std::int64_t n : {64, 128, 256}) {
+    const CartesianGrid g = make_grid({n, n, n}, "DNPPRD");
+    const Operator op = -laplacian(g);
+    const std::vector<double> f = random_cells<double>(g, 5);
+    std::vector<double> first;
+    for (const LocalDevices& backend :
+         {LocalDevices{open_devices("cuda:0"), 1}, LocalDevices{gpu_sets().back(), std::max(3, gpu_count())},
+          LocalDevices{open_devices("cuda:0"), 0, {2, 1, 2}}}) {
+      const Blocks blocks(g, backend);
+      PreparedOperator<double> a(op, blocks);
+      Multigrid<double> m(op, blocks);
+      Field<double> u(blocks, "u");
+      u.fill(0);
+      SolverOptions<double> options;
+      options.preconditioner = m.preconditioner();
+      const SolverResult result = conjugate_gradient(a, u, make_field(blocks, f, "f"), options);
+      EXPECT_TRUE(result.converged) << result.reason();
+      EXPECT_LE(result.iterations, 15) << n;
+      if (first.empty()) first = result.history;
+      EXPECT_TRUE(same_bits(result.history, first)) << n << " parts " << blocks.partition().parts();
+    }
+    std::printf("%d^3: %d iterations\n", static_cast<int>(n), static_cast<int>(first.size()) - 1);
+  }
 }
 
 TEST(GridGpu, PlainSumsRepeatAndAreClose) {
