@@ -132,7 +132,8 @@ Pending<RowResult> RowDispatcher::run(RowOperation operation, RowSource source, 
     throw_usage(fmt::format("{}: execution context: {} streams for {} devices; give one a device",
                             operation.name, options.context->streams.size(), devices.size()));
   RowPlan plan = plan_rows(devices, operation, source, sink, options,
-                           devices.size() > 1 ? learned_.find(cost_key(operation, source, sink)) : nullptr);
+                           devices.size() > 1 ? learned_.find(cost_key(operation, source, sink)) : nullptr,
+                           {executor_.retired(), -1});
   if (options.plan_only)
     return Pending<RowResult>([report = std::move(plan.report), rows = plan.rows] {
       RowResult result;

@@ -77,12 +77,4 @@ double FaultInjector::link_factor(int from, int to) const {
   return factor;
 }
 
-bool FaultInjector::denies_peer(int from, int to) const {
-  for (const Fault& fault : script_.faults)
-    if (fault.kind == FaultKind::no_peer &&
-        ((fault.from == from && fault.to == to) || (fault.from == to && fault.to == from)))
-      return true;
-  return false;
-}
-
 }  // namespace shardwise

@@ -32,7 +32,6 @@ class FaultInjector {
   double device_factor(int device) const;
   /// The same of copies between two places, device indices or CopyEnd::host.
   double link_factor(int from, int to) const;
-  bool denies_peer(int from, int to) const;
   const FaultSteps& steps(int device) const { return steps_[static_cast<std::size_t>(device)]; }
 
  private:

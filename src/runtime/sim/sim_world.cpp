@@ -116,10 +116,10 @@ SimDevice* SimScheduler::device(int index) const {
   return nullptr;
 }
 
-bool SimScheduler::peer(int from, int to) const {
-  for (const auto& [a, b] : no_peers_)
-    if ((a == from && b == to) || (a == to && b == from)) return false;
-  return links_.peer(from, to);
+bool SimScheduler::denies_peer(int from, int to) const {
+  return std::any_of(no_peers_.begin(), no_peers_.end(), [&](const std::pair<int, int>& pair) {
+    return pair == std::pair{from, to} || pair == std::pair{to, from};
+  });
 }
 
 std::unique_ptr<Stream> SimDevice::create_stream(const std::string& name) {
@@ -207,8 +207,7 @@ std::pair<double, double> SimDevice::begin_and_duration(const Operation& operati
   const double slow = faults.device_factor(info().index);
   if (operation.kind == OperationKind::copy) {
     const auto [from, to] = ends_of(operation);
-    const bool staged = from >= 0 && to >= 0 && from != to && !world_->peer(from, to);
-    return world_->links().take(from, to, operation.bytes, ready_s, staged,
+    return world_->links().take(from, to, operation.bytes, ready_s, world_->denies_peer(from, to),
                                 slow * faults.link_factor(from, to));
   }
   const double duration = sim_launch_s(operation, world_->topology(), info().index) * slow;

@@ -81,7 +81,9 @@ class SimScheduler final : public SimWorld {
   /// Null where the device is gone already.
   SimDevice* device(int index) const;
   /// Neither a link nor a script stands between them.
-  bool peer(int from, int to) const;
+  bool peer(int from, int to) const { return !denies_peer(from, to) && links_.peer(from, to); }
+  /// A script stands between them.
+  bool denies_peer(int from, int to) const;
 
   void add_stream(SimStream* stream);
   void remove_stream(SimStream* stream);
