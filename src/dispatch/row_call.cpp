@@ -240,14 +240,17 @@ void RowCall::add_inputs(Chunk& chunk) {
     return;
   }
   std::vector<CopyPiece> pieces;
+  AccessList sources{};
   for (std::size_t c = 0; c < columns; ++c) {
     if (!keeps(operation_.inputs[c])) continue;
     const std::uint32_t bytes = operation_.inputs[c].row_bytes;
     const void* from = at_row(source_.columns[c].data, window.begin, bytes);
     if (!on.shard.sends_in) {
       launch.inputs[c] = from;
+      add_callers_memory(accesses, executor_.devices().master(), source_.columns[c].data, AccessMode::read);
       continue;
     }
+    add_callers_memory(sources, executor_.devices().master(), source_.columns[c].data, AccessMode::read);
     void* to = slot->memory.data(slot->inputs[c]);
     pieces.push_back({to, from, static_cast<std::uint64_t>(window.count) * bytes});
     launch.inputs[c] = to;
@@ -255,6 +258,8 @@ void RowCall::add_inputs(Chunk& chunk) {
   if (pieces.empty()) return;
   Operation send = copy_operation(fmt::format("send rows {}..{}", window.begin, window.end()),
                                   std::move(pieces), {slot->memory.access(AccessMode::write)});
+  for (const Access& access : sources)
+    if (send.accesses.size() < AccessList::capacity) send.accesses.add(access);
   send.from.device = source_.kind == SourceKind::on_host ? CopyEnd::host : 0;
   on.copies_in.push_back(graph_.add(on.device, StreamRole::copy_in, std::move(send)));
   graph_.nodes().back().timed = sampled_;
@@ -277,7 +282,12 @@ void RowCall::place_outputs(Chunk& chunk) {
                                 : at_row(block->columns[c], window.begin - block->window.begin,
                                          operation_.outputs[c].row_bytes);
   }
-  if (block) accesses.add(table_access(*block, window));
+  if (!block) return;
+  accesses.add(table_access(*block, window));
+  // By whole columns, so as what commutes: each launch has its own rows.
+  for (std::size_t c = 0; c < sink_.memory.size(); ++c)
+    add_callers_memory(accesses, executor_.devices().master(), sink_.memory[c].data(),
+                       AccessMode::accumulate);
 }
 
 /// What happens to a chunk once it is computed; returns the node behind which it is where it belongs.
@@ -330,6 +340,9 @@ int RowCall::deliver(const Chunk& chunk, int launched, RowChunk& results) {
   const bool to_host =
       sink_.kind == SinkKind::to_host || (sink_.kind == SinkKind::offload && sink_.offload_host);
   gather.to.device = to_host ? CopyEnd::host : 0;
+  for (std::size_t c = 0; c < sink_.memory.size(); ++c)
+    add_callers_memory(gather.accesses, executor_.devices().master(), sink_.memory[c].data(),
+                       AccessMode::accumulate);
   const int node = graph_.add(on.device, StreamRole::copy_out, std::move(gather));
   graph_.nodes().back().timed = sampled_;
   on.copies_out.push_back(node);
@@ -371,6 +384,14 @@ RowCall::InFlight RowCall::add_rest(Chunk& chunk) {
   compute.body = [body = operation_.launch, launch = chunk.launch](LaunchContext& context) {
     body(context, launch);
   };
+  if (plan_.mode == DispatchMode::direct && on.device != 0) {
+    // Rows come and go over the link while it runs: the larger way is what it may have to wait for.
+    const std::uint64_t in = source_.kind == SourceKind::on_master ? row_bytes(operation_.inputs) : 0;
+    const std::uint64_t out = sink_.kind == SinkKind::to_master ? row_bytes(operation_.outputs) : 0;
+    compute.bytes = static_cast<std::uint64_t>(chunk.window.count) * std::max(in, out);
+    compute.from.device = out >= in ? on.device : 0;
+    compute.to.device = out >= in ? 0 : on.device;
+  }
   const int launched = graph_.add(on.device, StreamRole::compute, std::move(compute));
   graph_.nodes().back().timed = sampled_;
   on.launches.push_back(launched);

@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
+#include <limits>
 #include <set>
 #include <tuple>
 
 #include "runtime/host/host_device.hpp"
 #include "runtime/sim/sim_world.hpp"
 #include "shardwise/runtime/error.hpp"
+#include "shardwise/runtime/parse.hpp"
 #include "shardwise/runtime/sim_topology.hpp"
 
 #if SHARDWISE_WITH_CUDA
@@ -87,6 +90,26 @@ void check_alike(const std::vector<std::shared_ptr<Device>>& devices, bool allow
           "devices: {} ({}, {} threads) is unlike {} ({}, {} threads); add --allow-mixed to use both",
           info.name, info.model, info.threads, first.name, first.model, first.threads));
   }
+}
+
+/// SHARDWISE_SIM_SEED: the same program again under another schedule. (ctest runs the tests of the dispatcher
+/// that way.)
+std::uint64_t seed_offset() {
+  const char* text = std::getenv("SHARDWISE_SIM_SEED");
+  if (!text || !*text) return 0;
+  return static_cast<std::uint64_t>(
+      parse_whole(text, "SHARDWISE_SIM_SEED", 0, std::numeric_limits<std::int64_t>::max()));
+}
+
+/// SHARDWISE_SIM_GUARD: 1 or 0 in place of what the build says.
+bool is_guarded_by_default() {
+  if (const char* text = std::getenv("SHARDWISE_SIM_GUARD"); text && *text)
+    return parse_whole(text, "SHARDWISE_SIM_GUARD", 0, 1) == 1;
+#ifdef NDEBUG
+  return false;
+#else
+  return true;
+#endif
 }
 
 /// What `sim:ARGUMENTS` means: N devices that are all alike, a file, or a preset.
@@ -246,13 +269,9 @@ DeviceSet open_devices(const std::string& spec, const OpenOptions& options) {
       check_sim_options(wanted, options, count);
       for (std::size_t i = 0; i < options.sim_speeds.size(); ++i)
         topology.devices[i].speed *= options.sim_speeds[i];
-#ifdef NDEBUG
-      const bool guarded = options.sim_guard.value_or(false);
-#else
-      const bool guarded = options.sim_guard.value_or(true);
-#endif
-      const auto world =
-          std::make_shared<SimScheduler>(options.sim_seed, available_cores(), std::move(topology), guarded);
+      const auto world = std::make_shared<SimScheduler>(options.sim_seed + seed_offset(), available_cores(),
+                                                        std::move(topology),
+                                                        options.sim_guard.value_or(is_guarded_by_default()));
       world->set_first_faults(parse_faults(options.sim_faults));
       set.sim_world_ = world;
       for (int i = 0; i < count; ++i) {

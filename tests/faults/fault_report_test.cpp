@@ -144,6 +144,35 @@ TEST(FaultCalls, AnUnwaitedCallThatHangsIsTold) {
   EXPECT_EQ(intersect(scene, batch.rays(), spread(OnDeviceFailure::fail)).get().rows, fault_rows);
 }
 
+/// Rows and results in the caller's device memory are declared, too.
+TEST(FaultCalls, DeclareTheCallersOwnMemory) {
+  const Batches batch(fault_rows, 3);
+  for (const DispatchMode mode :
+       {DispatchMode::master, DispatchMode::pipelined, DispatchMode::sharded, DispatchMode::direct}) {
+    SCOPED_TRACE(to_string(mode));
+    Scene plain = fault_scene(), scene = fault_scene(3, "", true);
+    IntersectOptions options = spread(OnDeviceFailure::fail);
+    options.mode = mode;
+    options.fields = IntersectFields::none;
+    const Bytes expected = bytes_of(intersect(plain, batch.rays(), options).get());
+    Stream& stream = *scene.executor().default_context().streams.front();
+    const Rays rays = batch.rays();
+    const Buffer<Vec3f> origins(stream, fault_rows, "origins"), directions(stream, fault_rows, "directions");
+    const Buffer<float> tmax(stream, fault_rows, "tmax"), t(stream, fault_rows, "t");
+    const Buffer<std::uint8_t> active(stream, fault_rows, "active");
+    std::copy(rays.origins.begin(), rays.origins.end(), origins.data());
+    std::copy(rays.directions.begin(), rays.directions.end(), directions.data());
+    std::copy(rays.tmax.begin(), rays.tmax.end(), tmax.data());
+    std::copy(rays.active.begin(), rays.active.end(), active.data());
+    const auto rows = static_cast<std::size_t>(fault_rows);
+    const Rays on_device{
+        {origins.data(), rows}, {directions.data(), rows}, {tmax.data(), rows}, {active.data(), rows}};
+    options.sink = to_master({std::span(t.data(), rows)});
+    EXPECT_TRUE(bytes_of(intersect(scene, on_device, options).get()) == expected);
+    EXPECT_TRUE(scene.devices().sim_world()->races().empty());
+  }
+}
+
 /// All calls under the guard: they declare what they touch.
 TEST(FaultCalls, DeclareWhatTheyTouch) {
   for (const FaultCall& call : fault_calls()) {

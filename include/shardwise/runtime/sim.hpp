@@ -17,6 +17,8 @@
 
 namespace shardwise {
 
+struct SimTopology;
+
 /// Two operations that touched the same bytes without an order between them.
 struct RaceReport {
   std::string first, second;  ///< "operation on device/stream"
@@ -34,6 +36,8 @@ class SimWorld {
   virtual std::uint64_t take_order_hash() = 0;
   /// Starts the scheduler's random sequence anew.
   virtual void reseed(std::uint64_t seed) = 0;
+  /// The machine that is simulated.
+  virtual const SimTopology& topology() const = 0;
   /// Seconds of virtual time so far.
   virtual double virtual_time() const = 0;
 

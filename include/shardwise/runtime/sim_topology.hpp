@@ -56,6 +56,10 @@ struct SimTopology {
   /// is for all others.
   std::map<std::string, double> ns_per_item;
 
+  /// Nothing is computed: bodies do not run and memory is not there (no one may read or write it). What calls
+  /// give back means nothing then, but reports, times and timelines are those of the real call: a plan of it.
+  bool dry = false;
+
   double ns_of_item(std::string_view operation) const;
 };
 
@@ -73,6 +77,10 @@ const std::vector<std::string>& sim_machines();
 SimTopology read_sim_topology(const std::string& path);
 /// The text of a file; `path` is for messages.
 SimTopology parse_sim_topology(std::string_view text, const std::string& path);
+
+/// A machine that resembles these devices, for plans: the one they simulate, or, of real ones, their number,
+/// threads, memory and peer access with speeds that were measured elsewhere; `assumptions` says which.
+SimTopology topology_like(const DeviceSet& devices, std::vector<std::string>& assumptions);
 
 /// Throws a usage Error that starts with `where` for numbers out of range, ends that are not there, and
 /// devices that no link and no host link joins.

@@ -97,7 +97,7 @@ std::uint64_t pages(std::uint64_t bytes) {
 
 }  // namespace
 
-SimMemory::SimMemory(bool guarded) : guarded_(guarded) {
+SimMemory::SimMemory(bool guarded, bool dry) : guarded_(guarded), dry_(dry) {
   if (guarded_) GuardRegistry::get().add(this);
 }
 
@@ -105,6 +105,7 @@ SimMemory::~SimMemory() {
   if (guarded_) GuardRegistry::get().remove(this);
   // Owners release what they hold before their devices go; what is left was leaked by a lost stream.
   for (auto& [address, block] : blocks_) {
+    if (dry_) continue;
     if (guarded_)
       munmap(reinterpret_cast<void*>(address), block->mapped);
     else
@@ -117,7 +118,10 @@ void* SimMemory::allocate(int device, std::uint64_t bytes) {
   block->bytes = bytes;
   block->device = device;
   void* pointer = nullptr;
-  if (guarded_) {
+  if (dry_) {
+    pointer = reinterpret_cast<void*>(next_dry_);
+    next_dry_ += (bytes + 4095) / 4096 * 4096;
+  } else if (guarded_) {
     block->mapped = pages(bytes);
     pointer = mmap(nullptr, block->mapped, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -140,6 +144,7 @@ void SimMemory::release(void* pointer) noexcept {
   if (guarded_) GuardRegistry::get().lock();
   blocks_.erase(found);
   if (guarded_) GuardRegistry::get().unlock();
+  if (dry_) return;
   if (guarded_)
     munmap(pointer, mapped);
   else
@@ -156,13 +161,15 @@ void SimMemory::protect(void* pointer, Block& block, Protection protection) noex
 
 #else
 
-SimMemory::SimMemory(bool) : guarded_(false) {}
+SimMemory::SimMemory(bool, bool dry) : guarded_(false), dry_(dry) {}
 SimMemory::~SimMemory() {
+  if (dry_) return;
   for (auto& [address, block] : blocks_) release_host_bytes(reinterpret_cast<void*>(address));
 }
 void* SimMemory::allocate(int device, std::uint64_t bytes) {
-  void* pointer = allocate_host_bytes(bytes);
+  void* pointer = dry_ ? reinterpret_cast<void*>(next_dry_) : allocate_host_bytes(bytes);
   if (!pointer) return nullptr;
+  if (dry_) next_dry_ += (bytes + 4095) / 4096 * 4096;
   auto block = std::make_unique<Block>();
   block->bytes = bytes;
   block->device = device;
@@ -174,7 +181,7 @@ void SimMemory::release(void* pointer) noexcept {
   if (found == blocks_.end()) return;
   by_resource_.erase(found->second->allocation.resource);
   blocks_.erase(found);
-  release_host_bytes(pointer);
+  if (!dry_) release_host_bytes(pointer);
 }
 void SimMemory::protect(void*, Block&, Protection) noexcept {}
 

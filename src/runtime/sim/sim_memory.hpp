@@ -22,7 +22,8 @@ namespace shardwise {
 
 class SimMemory {
  public:
-  explicit SimMemory(bool guarded);
+  /// `dry`: addresses without memory behind them.
+  SimMemory(bool guarded, bool dry);
   ~SimMemory();
   SimMemory(const SimMemory&) = delete;
   SimMemory& operator=(const SimMemory&) = delete;
@@ -65,7 +66,8 @@ class SimMemory {
   /// From the signal handler: whether the address is of a protected block of ours, which is open now.
   bool on_fault(std::uintptr_t address, bool writes) noexcept;
 
-  bool guarded_;
+  bool guarded_, dry_;
+  std::uintptr_t next_dry_ = std::uintptr_t{1} << 45;  ///< where no program has memory
   Blocks blocks_;
   std::map<ResourceId, std::uintptr_t> by_resource_;
   bool running_ = false;

@@ -210,7 +210,17 @@ std::pair<double, double> SimDevice::begin_and_duration(const Operation& operati
     return world_->links().take(from, to, operation.bytes, ready_s, world_->denies_peer(from, to),
                                 slow * faults.link_factor(from, to));
   }
-  const double duration = sim_launch_s(operation, world_->topology(), info().index) * slow;
+  double duration = sim_launch_s(operation, world_->topology(), info().index) * slow;
+  // A launch that reads or writes another device's memory moves its bytes while it runs.
+  if (operation.from.device >= 0 && operation.to.device >= 0 &&
+      operation.from.device != operation.to.device) {
+    const int from = operation.from.device, to = operation.to.device;
+    const auto [begin, link_s] =
+        world_->links().take(from, to, operation.bytes, engine_.first_gap(ready_s, duration), false,
+                             slow * faults.link_factor(from, to));
+    ready_s = begin;
+    duration = std::max(duration, link_s);
+  }
   return {engine_.take(ready_s, duration), duration};
 }
 
@@ -325,7 +335,10 @@ void SimStream::run_operation(Operation& operation) {
   SimLaunchContext context(device_);
   const std::string waited_for = std::exchange(waited_for_, {});
   SimMemory& memory = device_.world().memory();
-  if (memory.is_guarded() && operation.kind != OperationKind::release) {
+  const bool skipped = device_.world().topology().dry && operation.kind != OperationKind::release;
+  if (skipped) {
+    // A plan: time passes, nothing happens.
+  } else if (memory.is_guarded() && operation.kind != OperationKind::release) {
     memory.begin(operation);
     std::exception_ptr error;
     try {

@@ -51,7 +51,7 @@ class SimScheduler final : public SimWorld {
         topology_(std::move(topology)),
         links_(topology_),
         faults_(static_cast<int>(topology_.devices.size())),
-        memory_(guarded) {}
+        memory_(guarded && !topology_.dry, topology_.dry) {}
 
   std::vector<RaceReport> races() const override;
   void clear_races() override { checker_.clear_races(); }
@@ -64,7 +64,7 @@ class SimScheduler final : public SimWorld {
   /// earlier.
   void reach_on_host(double time_s) { host_time_s_ = std::max(host_time_s_, time_s); }
   double host_time() const { return host_time_s_; }
-  const SimTopology& topology() const { return topology_; }
+  const SimTopology& topology() const override { return topology_; }
   SimLinks& links() { return links_; }
   SimMemory& memory() { return memory_; }
 
