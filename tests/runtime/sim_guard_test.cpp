@@ -86,6 +86,20 @@ TEST(SimGuard, WritingWhatIsDeclaredAsReadIsAnError) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
+TEST(SimGuard, ACopyThatDeclaresNothingMayTouchItsEnds) {
+  const DeviceSet devices = guarded();
+  const auto stream = devices[0].create_stream("s");
+  const Buffer<int> a(*stream, 100, "a"), b(*stream, 100, "b"), c(*stream, 100, "c");
+  a.data()[7] = 3;
+  stream->enqueue(copy_operation("hook's copy", b.data(), a.data(), 400, {}));
+  EXPECT_EQ(met_by(*stream), "");
+  EXPECT_EQ(b.data()[7], 3);
+  stream->enqueue(copy_operation("half declared", b.data(), a.data(), 400, {b.writes()}));
+  EXPECT_NE(met_by(*stream).find("'a'"), std::string::npos);
+  stream->enqueue(copy_operation("two pieces", {{b.data(), a.data(), 4}, {c.data(), a.data(), 4}}, {}));
+  EXPECT_NE(met_by(*stream).find("'c'"), std::string::npos) << "only the first piece's are known";
+}
+
 TEST(SimGuard, ItSeesThreadsAndOtherDevices) {
   const DeviceSet devices = guarded();
   const auto one = devices[0].create_stream("s"), two = devices[1].create_stream("s");

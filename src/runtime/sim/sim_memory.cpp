@@ -258,6 +258,11 @@ void SimMemory::begin(const Operation& operation) {
     const Protection needed = access.mode == AccessMode::read ? Protection::read : Protection::open;
     block.wanted = std::min(block.wanted, needed);
   }
+  if (operation.kind == OperationKind::copy && operation.accesses.size() == 0)
+    for (const auto& [end, needed] : {std::pair{operation.from.address, Protection::read},
+                                      std::pair{operation.to.address, Protection::open}})
+      if (const auto found = find(end); found != blocks_.end())
+        found->second->wanted = std::min(found->second->wanted, needed);
   for (auto& [address, block] : blocks_) protect(reinterpret_cast<void*>(address), *block, block->wanted);
   touched_ = nullptr;
   running_ = true;

@@ -6,6 +6,8 @@
 // declares as read cannot be written; an access that tries is noted, let through, and becomes the operation's
 // error. Between operations, when the host runs, everything is open. Scene memory is open for reading always:
 // a replica is one resource, its arrays are many allocations. Declared ranges count as their whole resource.
+// A copy that declares nothing, as a hook makes it of memory whose resource it does not know, may touch its
+// ends.
 //
 // One operation at a time, on any number of threads; all calls come from the world's thread.
 
