@@ -69,6 +69,7 @@ int dry_run(const CoverageText& text, const CoverageRequest& request, const Devi
       {"grid", {{"width", options.grid.resolution0}, {"height", options.grid.resolution1}}}};
   OutputSet outputs;
   stage_json(outputs, text.json, report);
+  if (!text.trace.empty()) outputs.stage(text.trace, estimate.trace);
   outputs.commit();
   if (text.json == "-") {
     write_stdout(json_text(report));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <sstream>
 
 #include "shardwise/runtime/sim_topology.hpp"
 
@@ -40,6 +41,9 @@ Estimate estimate_coverage(const DeviceSet& devices, const SceneModel& model,
     last = std::max(last, record.end_s);
   }
   estimate.seconds = last - first;
+  std::ostringstream trace;
+  timeline.write_chrome_trace(trace);
+  estimate.trace = trace.str();
   for (const TimelineSummary& summary : timeline.summary())
     estimate.devices.push_back({summary, bottleneck_of(summary)});
   return estimate;

@@ -18,6 +18,7 @@ struct Estimate {
   double seconds = 0;
   std::vector<DeviceEstimate> devices;
   std::vector<std::string> assumptions;  ///< where speeds were measured elsewhere; empty on sim
+  std::string trace;                     ///< the timeline, in the Chrome trace format
 };
 
 /// Of coverage() with these options on devices like these. The scene's tree is built once more on the host.

@@ -75,7 +75,8 @@ class Calibration {
         const DeviceReport& report = last_.devices.at(static_cast<std::size_t>(d));
         if (report.lanes == 0) continue;
         const auto rows = static_cast<double>(report.lanes);
-        cost.compute_s = report.compute_s / rows;
+        // Calls on lanes tell no more than how long launches ran.
+        cost.compute_s = std::max(report.compute_s, report.busy_s) / rows;
         cost.in_s = report.copy_in_s / rows;
         cost.out_s = report.copy_out_s / rows;
       }

@@ -188,8 +188,7 @@ std::optional<Window> RowCall::next_window(OnDevice& on) {
   if (!plan_.shared) {
     const std::int64_t left = on.shard.window.count - on.done;
     if (left == 0) return std::nullopt;
-    const Window window =
-        real_window({on.shard.window.begin + on.done, on.shard.chunks.next_rows(left)});
+    const Window window = real_window({on.shard.window.begin + on.done, on.shard.chunks.next_rows(left)});
     on.done += window.count;
     return window;
   }

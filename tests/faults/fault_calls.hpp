@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "dispatch/row_operation.hpp"
-#include "reference/library.hpp"
-#include "row_batch.hpp"
+#include "radio/reference/library.hpp"
+#include "rays/row_batch.hpp"
 #include "shardwise/runtime/error.hpp"
 #include "shardwise/runtime/sim.hpp"
 

@@ -86,7 +86,7 @@ TEST(Calibrate, ASplitThatDoesNotWinIsNotKept) {
 TEST(Calibrate, NeverLoses) {
   int sharded = 0, alone = 0;
   const Batches batch(4000, 5);
-  for (double ns = 1; ns < 600; ns *= 1.35) {
+  for (double ns = 0.1; ns < 600; ns *= 1.6) {
     Scene scene = scene_on({1, 0.9}, ns);
     int calls = 0;
     const CalibrationRecord record =
