@@ -86,7 +86,7 @@ std::vector<Work> works(bool quick) {
          scene.require_face_data("bench scaling");
          ReflectionOptions options;
          options.max_bounces = 4;
-                    options.min_rows_per_device = 0;
+         options.min_rows_per_device = 0;
          return settled(scene,
                         [&] { return trace_reflections(scene, rays(rows), options).get().dispatch.mode; });
        }});
