@@ -6,6 +6,7 @@
 #include "bench/dispatch.hpp"
 #include "bench/grid.hpp"
 #include "bench/jobs.hpp"
+#include "bench/scaling.hpp"
 #include "bench/trace.hpp"
 
 namespace shardwise::bench {
@@ -21,6 +22,8 @@ const std::vector<Benchmark>& benchmarks() {
       {"grid", "grid operators and solvers: against the copy rate, and all devices against the first",
        grid_cases},
       {"jobs", "independent jobs: placement, cost of a job, makespan over the bound, caches", jobs_cases},
+      {"scaling", "the same work on 1 to 64 simulated devices, predicted; --devices sim:h200-pcie for others",
+       scaling_cases},
       {"trace", "each operation on rows: ns a row; on several devices directly against pipelined",
        trace_cases},
   };

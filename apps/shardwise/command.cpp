@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "output_file.hpp"
@@ -13,7 +15,7 @@ namespace shardwise::program {
 namespace {
 
 /// Subcommands of the contract that this version does not have.
-constexpr const char* later_commands[] = {"paths", "calibrate", "plan"};
+constexpr const char* later_commands[] = {"paths", "calibrate"};
 
 void add_common(Commands& commands, CLI::App& app) {
   app.set_help_flag("-h,--help", "Print this help and exit");
@@ -112,8 +114,23 @@ int run_command_line(int argc, char** argv) {
     };
   }
 
+  CLI::App* plan =
+      add_command(commands, root, "plan",
+                  "Plan and estimate a command and run nothing: 'plan X ...' is 'X ... --dry-run'",
+                  "shardwise plan coverage city/city.xml --tx 0,0,30 --devices sim:8xh200");
+  commands.actions[plan] = []() -> int {
+    throw_usage("plan: name a command behind it, 'shardwise plan coverage ...'");
+  };
+
   try {
-    root.parse(argc, argv);
+    // The parser takes arguments from the back.
+    std::vector<std::string> arguments(argv + std::min(1, argc), argv + argc);
+    if (arguments.size() > 1 && arguments[0] == "plan" && !arguments[1].starts_with("-")) {
+      arguments.erase(arguments.begin());
+      arguments.emplace_back("--dry-run");
+    }
+    std::reverse(arguments.begin(), arguments.end());
+    root.parse(std::move(arguments));
   } catch (const CLI::CallForHelp&) {
     const CLI::App* app = &root;
     while (!app->get_subcommands().empty()) app = app->get_subcommands().front();

@@ -54,6 +54,7 @@ void add_dispatch(DispatchReport& total, const DispatchReport& call) {
     return;
   }
   total.chunk_count += call.chunk_count;
+  total.failures.insert(total.failures.end(), call.failures.begin(), call.failures.end());
   for (std::size_t i = 0; i < total.devices.size(); ++i) {
     DeviceReport& device = total.devices[i];
     const DeviceReport& more = call.devices.at(i);

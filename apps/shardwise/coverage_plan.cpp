@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "coverage_run.hpp"
+#include "estimate.hpp"
 #include "progress.hpp"
 #include "report_file.hpp"
 #include "shardwise/radio/coverage.hpp"
@@ -21,16 +22,29 @@ int dry_run(const CoverageText& text, const CoverageRequest& request, const Devi
   // Every lane traces its ray and one more for each reflection, unless it leaves the scene.
   const double most_segments = static_cast<double>(lanes) * (options.bounces + 1);
 
+  // As the program runs it: a call that can be cancelled is cut into more launches.
+  planned.progress = [](std::int64_t, std::int64_t) {};
+  const Estimate estimate = estimate_coverage(devices, model, planned);
   Json list = Json::array();
-  std::vector<std::vector<std::string>> rows{{"device", "memory free", "lanes", "peak, estimated"}};
+  std::vector<std::vector<std::string>> rows{{"device", "memory free", "lanes", "peak, estimated", "busy",
+                                              "copying", "idle", "in", "out", "most with"}};
   for (int i = 0; i < devices.size(); ++i) {
     const DeviceReport& device = plan.devices.at(static_cast<std::size_t>(i));
+    const DeviceEstimate& guess = estimate.devices.at(static_cast<std::size_t>(i));
     list.push_back({{"name", device.name},
                     {"kind", device.kind},
                     {"lanes", device.lanes},
-                    {"peak_bytes", device.peak_bytes}});
+                    {"peak_bytes", device.peak_bytes},
+                    {"busy_s", guess.time.busy_s},
+                    {"transferring_s", guess.time.transferring_s},
+                    {"idle_s", guess.time.idle_s},
+                    {"bytes_in", guess.time.bytes_in},
+                    {"bytes_out", guess.time.bytes_out},
+                    {"bottleneck", guess.bottleneck}});
     rows.push_back({device.name, human_bytes(devices[i].free_memory()), count_text(device.lanes),
-                    human_bytes(device.peak_bytes)});
+                    human_bytes(device.peak_bytes), short_time(guess.time.busy_s),
+                    short_time(guess.time.transferring_s), short_time(guess.time.idle_s),
+                    human_bytes(guess.time.bytes_in), human_bytes(guess.time.bytes_out), guess.bottleneck});
   }
   const Json report = {
       {"schema", 1},
@@ -48,12 +62,14 @@ int dry_run(const CoverageText& text, const CoverageRequest& request, const Devi
         {"resident_chunks", plan.resident_chunks},
         {"chunk_rows", plan.chunk_rows},
         {"chunk_count", plan.chunk_count}}},
+      {"estimate", {{"seconds", estimate.seconds}, {"assumptions", estimate.assumptions}}},
       {"lanes", lanes},
       {"samples", options.samples},
       {"most_segments", most_segments},
       {"grid", {{"width", options.grid.resolution0}, {"height", options.grid.resolution1}}}};
   OutputSet outputs;
   stage_json(outputs, text.json, report);
+  if (!text.trace.empty()) outputs.stage(text.trace, estimate.trace);
   outputs.commit();
   if (text.json == "-") {
     write_stdout(json_text(report));
@@ -67,6 +83,9 @@ int dry_run(const CoverageText& text, const CoverageRequest& request, const Devi
                   count_text(options.samples), options.passes, count_text(lanes), short_count(most_segments),
                   table_text(rows), plan.mode, plan.reason, plan.chunk_count, count_text(plan.chunk_rows),
                   human_bytes(plan.row_bytes), human_bytes(plan.fixed_bytes), plan.source));
+  std::string basis = fmt::format("estimated time {}", short_time(estimate.seconds));
+  for (const std::string& assumption : estimate.assumptions) basis += "\n  if " + assumption;
+  write_stdout(basis + "\n");
   return 0;
 }
 

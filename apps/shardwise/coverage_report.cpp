@@ -37,17 +37,21 @@ Json devices_json(const DispatchReport& dispatch) {
 }
 
 Json dispatch_json(const DispatchReport& dispatch) {
-  return {{"mode", dispatch.mode},
-          {"reason", dispatch.reason},
-          {"weights", dispatch.weights},
-          {"source", dispatch.source},
-          {"row_bytes", dispatch.row_bytes},
-          {"budget_bytes", dispatch.budget_bytes},
-          {"fixed_bytes", dispatch.fixed_bytes},
-          {"resident_chunks", dispatch.resident_chunks},
-          {"chunk_rows", dispatch.chunk_rows},
-          {"chunk_count", dispatch.chunk_count},
-          {"measured_row_bytes", number_or_null(dispatch.measured_row_bytes)}};
+  Json json{{"mode", dispatch.mode},
+            {"reason", dispatch.reason},
+            {"weights", dispatch.weights},
+            {"source", dispatch.source},
+            {"row_bytes", dispatch.row_bytes},
+            {"budget_bytes", dispatch.budget_bytes},
+            {"fixed_bytes", dispatch.fixed_bytes},
+            {"resident_chunks", dispatch.resident_chunks},
+            {"chunk_rows", dispatch.chunk_rows},
+            {"chunk_count", dispatch.chunk_count},
+            {"measured_row_bytes", number_or_null(dispatch.measured_row_bytes)}};
+  for (const DeviceFailure& failure : dispatch.failures)
+    json["failures"].push_back(
+        {{"device", failure.device}, {"error", failure.error}, {"rerun", failure.rerun}});
+  return json;
 }
 
 Json optional_json(const std::optional<double>& value) {

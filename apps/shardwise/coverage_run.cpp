@@ -58,6 +58,9 @@ CoverageRun CoverageRunner::run(const CoverageOptions& options, const ProgressFu
   const auto start = Clock::now();
   run.result = coverage(scene_, call).get();
   run.seconds = seconds_since(start);
+  for (const DeviceFailure& failure : run.result.dispatch.failures)
+    log_warning(
+        fmt::format("{}; {} lanes ran again on the devices that are left", failure.error, failure.rerun));
   if (const SimWorld* world = devices().sim_world())
     if (const std::vector<RaceReport> races = world->races(); !races.empty())
       throw Error(ErrorClass::internal,

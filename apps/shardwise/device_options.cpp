@@ -3,7 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <fstream>
 #include <limits>
+#include <sstream>
 
 #include "command.hpp"
 #include "log.hpp"
@@ -14,10 +16,10 @@
 namespace shardwise::program {
 
 void add_device_options(CLI::App& app, DeviceOptions& options) {
-  app.add_option(
-         "--devices", options.devices,
-         "host:N | host:NxTHREADS | cuda | cuda:0,1 | cuda:UUID | cuda:BUSID | sim:N, joined with '+'; "
-         "default: cuda where a GPU answers, else host:1")
+  app.add_option("--devices", options.devices,
+                 "host:N | host:NxTHREADS | cuda | cuda:0,1 | cuda:UUID | cuda:BUSID | sim:N | sim:8xh200 | "
+                 "sim:FILE.toml, joined with '+'; "
+                 "default: cuda where a GPU answers, else host:1")
       ->type_name("SPEC")
       ->group("Devices");
   app.add_flag("--allow-mixed", options.allow_mixed, "Accept unlike devices in one set")->group("Devices");
@@ -25,6 +27,10 @@ void add_device_options(CLI::App& app, DeviceOptions& options) {
       ->group("Devices");
   app.add_option("--sim-seed", options.sim_seed, "Seed of the order in which sim devices run (1)")
       ->type_name("N")
+      ->group("Devices");
+  app.add_option("--sim-faults", options.sim_faults,
+                 "What goes wrong on sim devices: 'device 1 launch 7 fails', or @FILE (docs/simulator.md)")
+      ->type_name("SCRIPT")
       ->group("Devices");
 }
 
@@ -42,8 +48,10 @@ void add_split_options(CLI::App& app, DeviceOptions& options) {
   app.add_option("--min-rows", options.min_rows, "Least work worth another device; 0: no floor")
       ->type_name("N")
       ->group("Devices");
-  app.add_option("--on-device-failure", options.on_failure, "fail (failover is not in this version)")
-      ->type_name("fail")
+  app.add_option("--on-device-failure", options.on_failure,
+                 "Where a device other than the first fails: fail, or failover, which goes on without it "
+                 "(exact sums; fail)")
+      ->type_name("fail|failover")
       ->group("Devices");
   add_refused(app, {"--mode", "--deadline", "--calibration"});
 }
@@ -54,6 +62,15 @@ DeviceSet open(const DeviceOptions& options) {
   open_options.require_peer = options.require_peer;
   open_options.sim_seed = static_cast<std::uint64_t>(
       parse_whole(options.sim_seed, "--sim-seed", 0, std::numeric_limits<std::int64_t>::max()));
+  open_options.sim_faults = options.sim_faults;
+  if (options.sim_faults.starts_with('@')) {
+    const std::string path = options.sim_faults.substr(1);
+    std::ifstream file(path);
+    std::ostringstream text;
+    if (!file || !(text << file.rdbuf()))
+      throw_data(fmt::format("--sim-faults: '{}' cannot be read; check its name", path));
+    open_options.sim_faults = text.str();
+  }
   DeviceSet devices = open_devices(options.devices, open_options);
   for (const std::string& warning : devices.warnings()) log_warning(warning);
   return devices;
@@ -89,10 +106,8 @@ SplitOptions split_of(const DeviceOptions& options, int device_count) {
   if (!options.min_rows.empty())
     split.min_rows_per_device =
         count_value("--min-rows", options.min_rows, 0, std::numeric_limits<std::int64_t>::max());
-  if (options.on_failure == "failover") {
-    throw_usage("--on-device-failure failover is not in this version; leave it out");
-  }
-  word_value("--on-device-failure", options.on_failure, {"fail"});
+  if (word_value("--on-device-failure", options.on_failure, {"fail", "failover"}) == "failover")
+    split.on_device_failure = OnDeviceFailure::failover;
   return split;
 }
 

@@ -12,11 +12,11 @@ namespace shardwise::program {
 
 /// As typed; checked by the functions below.
 struct DeviceOptions {
-  std::string devices, weights, chunk, memory, min_rows, on_failure = "fail", sim_seed = "1";
+  std::string devices, weights, chunk, memory, min_rows, on_failure = "fail", sim_seed = "1", sim_faults;
   bool allow_mixed = false, require_peer = false;
 };
 
-/// --devices, --allow-mixed, --require-peer, --sim-seed.
+/// --devices, --allow-mixed, --require-peer, --sim-seed, --sim-faults.
 void add_device_options(CLI::App& app, DeviceOptions& options);
 /// --weights, --chunk, --memory, --min-rows, --on-device-failure, and those of the contract that this version
 /// lacks.

@@ -7,6 +7,7 @@
 #include <deque>
 #include <limits>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <thread>
 #include <tuple>
@@ -274,7 +275,8 @@ Run Session::finish() {
   return run;
 }
 
-Executor::Executor(DeviceSet devices) : devices_(std::move(devices)) {
+Executor::Executor(DeviceSet devices)
+    : devices_(std::move(devices)), retired_(static_cast<std::size_t>(devices_.size()), false) {
   for (int d = 0; d < devices_.size(); ++d) {
     auto& streams = streams_.emplace_back();
     for (int role = 0; role < stream_roles; ++role)
@@ -374,6 +376,45 @@ std::exception_ptr poll_until(const std::vector<PendingPoint>& points, const std
 
 }  // namespace
 
+RunFailure failure_of(int device, const std::exception_ptr& error) {
+  RunFailure failure{device, ErrorClass::internal, text_of(error)};
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& known) {
+    failure.error_class = known.error_class();
+  } catch (const std::bad_alloc&) {
+    failure.error_class = ErrorClass::memory;
+  } catch (...) {  // a bug in somebody's function
+  }
+  return failure;
+}
+
+std::vector<RunFailure> survivable(const std::vector<RunFailure>& failures, const Executor& executor) {
+  const DeviceSet& devices = executor.devices();
+  std::vector<RunFailure> result;
+  for (const RunFailure& failure : failures) {
+    if (failure.error_class != ErrorClass::device && failure.error_class != ErrorClass::memory &&
+        failure.error_class != ErrorClass::lost)
+      return {};
+    if (failure.device < 0 || failure.device >= devices.size()) return {};
+    // Only a device that is gone is lost: on another one, work that touched its memory has met the loss.
+    if (failure.error_class == ErrorClass::lost && devices[failure.device].lost().empty()) continue;
+    const bool known = std::any_of(result.begin(), result.end(),
+                                   [&](const RunFailure& other) { return other.device == failure.device; });
+    if (!known) result.push_back(failure);
+  }
+  for (int d = 0; d < devices.size(); ++d) {
+    const bool known = std::any_of(result.begin(), result.end(),
+                                   [&](const RunFailure& failure) { return failure.device == d; });
+    if (!known && !failures.empty() && !devices[d].lost().empty() &&
+        !executor.retired()[static_cast<std::size_t>(d)])
+      result.push_back({d, ErrorClass::lost, devices[d].name() + ": " + devices[d].lost()});
+  }
+  const bool master = std::any_of(result.begin(), result.end(),
+                                  [](const RunFailure& failure) { return failure.device == 0; });
+  return master ? std::vector<RunFailure>{} : result;
+}
+
 void Run::wait(const std::function<void()>& poll) {
   if (!failures_) return;
   const bool real = streams_.empty() || streams_.front().stream->device().kind() != PlatformKind::sim;
@@ -445,6 +486,17 @@ void Run::wait(const std::function<void()>& poll) {
   std::stable_sort(errors.begin(), errors.end(), [](const Found& a, const Found& b) {
     return std::tie(std::get<0>(a), std::get<1>(a)) < std::tie(std::get<0>(b), std::get<1>(b));
   });
+  // A lost device says the same on each of its streams.
+  std::vector<Found> different;
+  for (const Found& found : errors)
+    if (std::none_of(different.begin(), different.end(), [&](const Found& other) {
+          return std::get<0>(other) == std::get<0>(found) &&
+                 text_of(std::get<2>(other)) == text_of(std::get<2>(found));
+        }))
+      different.push_back(found);
+  errors.swap(different);
+  if (errors.size() > 1 || !is_consequence(std::get<2>(errors.front())))
+    for (const Found& found : errors) met_.push_back(failure_of(std::get<0>(found), std::get<2>(found)));
   std::vector<std::string> others;
   for (std::size_t i = 1; i < errors.size(); ++i) others.push_back(text_of(std::get<2>(errors[i])));
   throw_with_others(std::get<2>(errors.front()), others);

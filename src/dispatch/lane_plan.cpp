@@ -11,13 +11,19 @@ namespace shardwise {
 
 namespace {
 
-Weights weights_of(const DeviceSet& devices, const SplitOptions& options, const std::string& operation) {
+Weights weights_of(const DeviceSet& devices, const SplitOptions& options, const std::string& operation,
+                   const std::vector<bool>& gone) {
   try {
-    if (!options.weights.empty())
-      return Weights::from(options.weights, static_cast<std::size_t>(devices.size()));
     // Equal devices get equal shares; unlike host devices get shares by their threads.
-    std::vector<double> shares;
-    for (int d = 0; d < devices.size(); ++d) shares.push_back(devices[d].info().threads);
+    std::vector<double> shares = options.weights;
+    for (int d = 0; d < devices.size() && options.weights.empty(); ++d)
+      shares.push_back(devices[d].info().threads);
+    const Weights given = Weights::from(shares, static_cast<std::size_t>(devices.size()));
+    if (std::find(gone.begin(), gone.end(), true) == gone.end()) return given;
+    for (std::size_t d = 0; d < gone.size(); ++d)
+      if (gone[d]) shares[d] = 0;
+    if (std::all_of(shares.begin(), shares.end(), [](double share) { return share == 0; }))
+      shares.front() = 1;
     return Weights::from(shares, shares.size());
   } catch (const std::invalid_argument& error) {
     throw_usage(operation + ": " + error.what());
@@ -36,10 +42,10 @@ void report_device_entries(const DeviceSet& devices, DispatchReport& report) {
 }  // namespace
 
 LanePlan plan_lanes(const DeviceSet& devices, Window window, const SplitOptions& options,
-                    const LaneCosts& costs) {
+                    const LaneCosts& costs, const std::vector<bool>& gone) {
   LanePlan plan;
   report_device_entries(devices, plan.report);
-  const Weights weights = weights_of(devices, options, costs.operation);
+  const Weights weights = weights_of(devices, options, costs.operation, gone);
   for (const std::uint64_t weight : weights.values())
     plan.report.weights.push_back(static_cast<double>(weight));
   if (options.chunk_rows < 0)

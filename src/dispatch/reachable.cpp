@@ -52,7 +52,7 @@ bool all_reachable(const DeviceSet& devices, [[maybe_unused]] const RowSource& s
   const PlatformKind kind = devices.master().kind();
   for (int d = 1; d < devices.size(); ++d) {
     if (devices[d].kind() != kind) return false;
-    if (kind == PlatformKind::cuda && (!devices.can_peer(0, d) || !devices.can_peer(d, 0))) return false;
+    if (!devices.can_peer(0, d) || !devices.can_peer(d, 0)) return false;
   }
 #if SHARDWISE_WITH_CUDA
   if (kind == PlatformKind::cuda && devices.size() > 1) return callers_memory_is_open(source, sink);

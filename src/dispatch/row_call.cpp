@@ -35,22 +35,32 @@ RowCall::RowCall(Executor& executor, LearnedCosts& learned, RowOperation operati
       options_(options),
       context_(options.context ? *options.context : executor.default_context()),
       plan_(std::move(plan)),
-      key_(cost_key(operation_, source_, sink_)) {}
+      key_(cost_key(operation_, source_, sink_)),
+      rows_(plan_.rows),
+      failover_(options.on_device_failure == OnDeviceFailure::failover && executor.devices().size() > 1),
+      pieces_{{0, plan_.rows}},
+      device_rows_(static_cast<std::size_t>(executor.devices().size()), 0) {}
 
 // ---- memory
 
 void RowCall::allocate() {
   const DeviceSet& devices = executor_.devices();
+  for (const RowShard& shard : plan_.shards) devices[shard.device].memory(MemoryUse::work).reset_peak();
+  if (!table_) allocate_table();
   for (const RowShard& shard : plan_.shards) {
     OnDevice& on = states_.emplace_back();
     on.device = shard.device;
     on.shard = shard;
-    devices[shard.device].memory(MemoryUse::work).reset_peak();
+    if (!allocate_on(shard.device, [&] { allocate_device(on); })) {
+      states_.pop_back();
+      continue;
+    }
+    // These lie on the master, or on the host.
+    for (std::size_t s = 0; sink_.kind == SinkKind::offload && on.shard.sends_out && s < on.slots.size(); ++s)
+      fill_hook_slot(on, on.hook_slots.emplace_back());
   }
-  allocate_table();
-  for (OnDevice& on : states_) allocate_device(on);
   if (sink_.kind == SinkKind::reduce) {
-    if (states_.front().device != 0)
+    if (states_.empty() || states_.front().device != 0)
       master_partial_ = Memory(caller(0), sink_.reducer.partial_bytes, "reduced");
     for (const OnDevice& on : states_)
       incoming_.push_back(
@@ -58,6 +68,7 @@ void RowCall::allocate() {
   }
   landing_ = allocate_pinned(devices, states_.size() * sizeof(RowCounters) + sink_.reducer.partial_bytes,
                              operation_.name.c_str());
+  if (states_.empty()) return;
   // A single device of a shared plan that never gets a chunk leaves its counters alone.
   std::memset(landing_.get(), 0, states_.size() * sizeof(RowCounters));
 }
@@ -77,9 +88,27 @@ void RowCall::allocate_table() {
       add_block(RowBlock::on_host, {0, plan_.rows});
       break;
     default:
-      for (const RowShard& shard : plan_.shards) add_block(shard.device, shard.window);
+      break;  // with their devices
   }
   callers_output_ = next_resource_id();
+}
+
+/// Whether `function`, which allocates on a device, came to its end. Where it does not, a call with failover
+/// goes on without the device; others, and the master's, throw.
+bool RowCall::allocate_on(int device, const std::function<void()>& function) {
+  if (!failover_ || device == 0) {
+    function();
+    return true;
+  }
+  try {
+    function();
+    return true;
+  } catch (...) {
+    const RunFailure failure = failure_of(device, std::current_exception());
+    if (survivable({failure}, executor_).empty()) throw;
+    allocation_failures_.push_back(failure);
+    return false;
+  }
 }
 
 void RowCall::fill_slot(OnDevice& on, Slot& slot) const {
@@ -123,17 +152,17 @@ void RowCall::allocate_device(OnDevice& on) {
   if (source_.kind == SourceKind::resident)
     for (const RowBlock& block : source_.table->blocks)
       if (block.window == on.shard.window && block.device == on.device) on.resident_in = &block;
-  if (table_ && sink_.kind == SinkKind::resident)
-    for (RowBlock& block : table_->blocks)
-      if (block.window == on.shard.window && block.device == on.device) on.resident_out = &block;
+  if (sink_.kind == SinkKind::resident)
+    for (std::int64_t done = 0; done < on.shard.window.count || (done == 0 && plan_.rows == 0);) {
+      const Window window = real_window({on.shard.window.begin + done, on.shard.window.count - done});
+      add_row_block(*table_, operation_, sink_, executor_.devices(), on.device, window, stream);
+      done += window.count;
+      if (window.count == 0) break;
+    }
   const bool needs_slots = on.shard.sends_in || on.shard.sends_out || source_.kind == SourceKind::generated ||
                            sink_.kind == SinkKind::offload || sink_.kind == SinkKind::reduce;
   const int count = std::max(1, plan_.shared ? 3 : on.shard.chunks.resident_chunks);
-  for (int s = 0; needs_slots && s < count; ++s) {
-    fill_slot(on, on.slots.emplace_back());
-    if (sink_.kind == SinkKind::offload && on.shard.sends_out)
-      fill_hook_slot(on, on.hook_slots.emplace_back());
-  }
+  for (int s = 0; needs_slots && s < count; ++s) fill_slot(on, on.slots.emplace_back());
 }
 
 // ---- one chunk
@@ -159,7 +188,7 @@ std::optional<Window> RowCall::next_window(OnDevice& on) {
   if (!plan_.shared) {
     const std::int64_t left = on.shard.window.count - on.done;
     if (left == 0) return std::nullopt;
-    const Window window{on.shard.window.begin + on.done, on.shard.chunks.next_rows(left)};
+    const Window window = real_window({on.shard.window.begin + on.done, on.shard.chunks.next_rows(left)});
     on.done += window.count;
     return window;
   }
@@ -172,13 +201,13 @@ std::optional<Window> RowCall::next_window(OnDevice& on) {
       static_cast<std::int64_t>(static_cast<double>(left) * share / static_cast<double>(2 * states_.size())) +
       1;
   rows = std::clamp<std::int64_t>(std::min(rows, std::max(even, on.shard.chunks.chunk_rows / 8)), 1, left);
-  const Window window{next_row_, rows};
-  next_row_ += rows;
+  const Window window = real_window({next_row_, rows});
+  next_row_ += window.count;
   return window;
 }
 
 void RowCall::add_inputs(Chunk& chunk) {
-  auto& [owner, window, slot, launch, accesses] = chunk;
+  auto& [owner, window, slot, launch, accesses, taken] = chunk;
   OnDevice& on = *owner;
   const std::size_t columns = operation_.inputs.size();
   if (source_.kind == SourceKind::generated) {
@@ -210,46 +239,59 @@ void RowCall::add_inputs(Chunk& chunk) {
     return;
   }
   std::vector<CopyPiece> pieces;
+  AccessList sources{};
   for (std::size_t c = 0; c < columns; ++c) {
     if (!keeps(operation_.inputs[c])) continue;
     const std::uint32_t bytes = operation_.inputs[c].row_bytes;
     const void* from = at_row(source_.columns[c].data, window.begin, bytes);
     if (!on.shard.sends_in) {
       launch.inputs[c] = from;
+      add_callers_memory(accesses, executor_.devices().master(), source_.columns[c].data, AccessMode::read);
       continue;
     }
+    add_callers_memory(sources, executor_.devices().master(), source_.columns[c].data, AccessMode::read);
     void* to = slot->memory.data(slot->inputs[c]);
     pieces.push_back({to, from, static_cast<std::uint64_t>(window.count) * bytes});
     launch.inputs[c] = to;
   }
   if (pieces.empty()) return;
-  on.copies_in.push_back(
-      graph_.add(on.device, StreamRole::copy_in,
-                 copy_operation(fmt::format("send rows {}..{}", window.begin, window.end()),
-                                std::move(pieces), {slot->memory.access(AccessMode::write)})));
+  Operation send = copy_operation(fmt::format("send rows {}..{}", window.begin, window.end()),
+                                  std::move(pieces), {slot->memory.access(AccessMode::write)});
+  for (const Access& access : sources)
+    if (send.accesses.size() < AccessList::capacity) send.accesses.add(access);
+  send.from.device = source_.kind == SourceKind::on_host ? CopyEnd::host : 0;
+  on.copies_in.push_back(graph_.add(on.device, StreamRole::copy_in, std::move(send)));
   graph_.nodes().back().timed = sampled_;
 }
 
 void RowCall::place_outputs(Chunk& chunk) {
-  auto& [owner, window, slot, launch, accesses] = chunk;
+  auto& [owner, window, slot, launch, accesses, taken] = chunk;
   const OnDevice& on = *owner;
   const bool in_slot =
       on.shard.sends_out || sink_.kind == SinkKind::offload || sink_.kind == SinkKind::reduce;
-  const RowBlock* block = in_slot                            ? nullptr
-                          : sink_.kind == SinkKind::resident ? on.resident_out
-                                                             : &table_->blocks.front();
+  const RowBlock* block = in_slot ? nullptr : &table_->blocks.front();
+  if (sink_.kind == SinkKind::resident)
+    for (const RowBlock& other : table_->blocks)
+      if (other.device == on.device && other.window.begin <= window.begin &&
+          window.end() <= other.window.end())
+        block = &other;
   for (std::size_t c = 0; c < operation_.outputs.size(); ++c) {
     if (!keeps(operation_.outputs[c])) continue;
     launch.outputs[c] = in_slot ? static_cast<void*>(slot->memory.data(slot->outputs[c]))
                                 : at_row(block->columns[c], window.begin - block->window.begin,
                                          operation_.outputs[c].row_bytes);
   }
-  if (block) accesses.add(table_access(*block, window));
+  if (!block) return;
+  accesses.add(table_access(*block, window));
+  // By whole columns, so as what commutes: each launch has its own rows.
+  for (std::size_t c = 0; c < sink_.memory.size(); ++c)
+    add_callers_memory(accesses, executor_.devices().master(), sink_.memory[c].data(),
+                       AccessMode::accumulate);
 }
 
 /// What happens to a chunk once it is computed; returns the node behind which it is where it belongs.
 int RowCall::deliver(const Chunk& chunk, int launched, RowChunk& results) {
-  const auto& [owner, window, slot, launch, accesses] = chunk;
+  const auto& [owner, window, slot, launch, accesses, taken] = chunk;
   OnDevice& on = *owner;
   if (sink_.kind == SinkKind::reduce) {
     Operation fold;
@@ -292,10 +334,15 @@ int RowCall::deliver(const Chunk& chunk, int launched, RowChunk& results) {
     writes.length = 1;
     writes.mode = AccessMode::write;
   }
-  const int node =
-      graph_.add(on.device, StreamRole::copy_out,
-                 copy_operation(fmt::format("gather rows {}..{}", window.begin, window.end()),
-                                std::move(pieces), {slot->memory.access(AccessMode::read), writes}));
+  Operation gather = copy_operation(fmt::format("gather rows {}..{}", window.begin, window.end()),
+                                    std::move(pieces), {slot->memory.access(AccessMode::read), writes});
+  const bool to_host =
+      sink_.kind == SinkKind::to_host || (sink_.kind == SinkKind::offload && sink_.offload_host);
+  gather.to.device = to_host ? CopyEnd::host : 0;
+  for (std::size_t c = 0; c < sink_.memory.size(); ++c)
+    add_callers_memory(gather.accesses, executor_.devices().master(), sink_.memory[c].data(),
+                       AccessMode::accumulate);
+  const int node = graph_.add(on.device, StreamRole::copy_out, std::move(gather));
   graph_.nodes().back().timed = sampled_;
   on.copies_out.push_back(node);
   return node;
@@ -306,7 +353,8 @@ RowCall::Chunk RowCall::take_chunk(OnDevice& on, Window window) {
               window,
               nullptr,
               {},
-              {operation_.reads(on.device), on.sums.access(AccessMode::accumulate, on.counters)}};
+              {operation_.reads(on.device), on.sums.access(AccessMode::accumulate, on.counters)},
+              -1};
   if (!on.slots.empty()) {
     chunk.slot = &on.slots[static_cast<std::size_t>(on.chunks) % on.slots.size()];
     chunk.accesses.add(chunk.slot->memory.access(AccessMode::write));
@@ -317,6 +365,11 @@ RowCall::Chunk RowCall::take_chunk(OnDevice& on, Window window) {
   chunk.launch.first_row = window.begin;
   chunk.launch.count = window.count;
   chunk.launch.counters = on.sums.data(on.counters);
+  if (failover_) {
+    chunk.taken = static_cast<int>(taken_.size());
+    taken_.push_back({window, on.device, -1, -1, on.last_taken, {}, false});
+    on.last_taken = chunk.taken;
+  }
   return chunk;
 }
 
@@ -330,12 +383,26 @@ RowCall::InFlight RowCall::add_rest(Chunk& chunk) {
   compute.body = [body = operation_.launch, launch = chunk.launch](LaunchContext& context) {
     body(context, launch);
   };
+  if (plan_.mode == DispatchMode::direct && on.device != 0) {
+    // Rows come and go over the link while it runs: the larger way is what it may have to wait for.
+    const std::uint64_t in = source_.kind == SourceKind::on_master ? row_bytes(operation_.inputs) : 0;
+    const std::uint64_t out = sink_.kind == SinkKind::to_master ? row_bytes(operation_.outputs) : 0;
+    compute.bytes = static_cast<std::uint64_t>(chunk.window.count) * std::max(in, out);
+    compute.from.device = out >= in ? on.device : 0;
+    compute.to.device = out >= in ? 0 : on.device;
+  }
   const int launched = graph_.add(on.device, StreamRole::compute, std::move(compute));
   graph_.nodes().back().timed = sampled_;
   on.launches.push_back(launched);
   InFlight flight;
   flight.node = deliver(chunk, launched, flight.chunk);
-  graph_.nodes()[static_cast<std::size_t>(flight.node)].observed = is_stepwise();
+  flight.taken = chunk.taken;
+  graph_.nodes()[static_cast<std::size_t>(flight.node)].observed = is_stepwise() || failover_;
+  if (failover_) {
+    Taken& taken = taken_[static_cast<std::size_t>(chunk.taken)];
+    taken.deliver = flight.node;
+    add_snapshot(on, taken);
+  }
   return flight;
 }
 
@@ -344,6 +411,7 @@ RowCall::InFlight RowCall::add_rest(Chunk& chunk) {
 void RowCall::add_reduction() {
   if (sink_.kind != SinkKind::reduce) return;
   const std::uint64_t bytes = sink_.reducer.partial_bytes;
+  if (states_.empty()) return;
   OnDevice& first = states_.front();
   const bool works = first.device == 0;
   void* total = works ? static_cast<void*>(first.sums.data(first.partial)) : master_partial_.data();
@@ -374,6 +442,7 @@ void RowCall::add_reduction() {
 }
 
 void RowCall::add_counters() {
+  if (failover_) return;  // each chunk has a snapshot
   auto* host = static_cast<RowCounters*>(landing_.get());
   for (OnDevice& on : states_)
     graph_.add(on.device, StreamRole::compute,
@@ -438,7 +507,14 @@ void RowCall::run_stepwise() {
     const Event there = session_->event(flight.node);
     there.wait_on_host();
     if (there.failed()) return;  // finish() says why
+    if (failover_) {
+      // A chunk whose counters do not arrive runs again: its hook must not have seen it.
+      const Event counted = session_->event(taken_[static_cast<std::size_t>(flight.taken)].counted);
+      counted.wait_on_host();
+      if (counted.failed()) return;
+    }
     if (sink_.hook) sink_.hook(flight.chunk);
+    if (failover_) taken_[static_cast<std::size_t>(flight.taken)].hooked = true;
     feed(chosen);
   }
 }
@@ -448,7 +524,20 @@ bool RowCall::is_sampled() const {
 }
 
 void RowCall::launch() {
-  allocate();
+  if (!failover_) return attempt();
+  take_callers_streams();
+  run_with_failover();
+}
+
+void RowCall::attempt() {
+  try {
+    allocate();
+  } catch (...) {
+    error_ = std::current_exception();  // nothing ran
+    is_final_ = true;
+    return;
+  }
+  if (states_.empty()) return;
   speed_ = plan_.report.weights;
   const double fastest = *std::max_element(speed_.begin(), speed_.end());
   for (double& speed : speed_) speed = fastest > 0 ? std::max(speed / fastest, 0.01) : 1.0;
@@ -466,12 +555,13 @@ void RowCall::launch() {
     session_->enqueue(graph_);
   } catch (...) {
     error_ = std::current_exception();
+    is_final_ = true;
   }
   run_ = session_->finish();
   if (several && sampled_ && !run_.exit_edge_lost()) left_ = caller(0).record_timed();
   if (!run_.exit_edge_lost()) release();
   // These hand results out as they come: the call is over when it returns.
-  if (is_stepwise() || sink_.kind == SinkKind::to_host) {
+  if (is_stepwise() || sink_.kind == SinkKind::to_host || failover_) {
     try {
       run_.wait();
     } catch (...) {
@@ -514,9 +604,9 @@ RowResult RowCall::finish() {
   for (const Event& freed : freed_) freed.wait_on_host();
   RowResult result;
   result.table = std::move(table_);
-  result.rows = plan_.rows;
+  result.rows = rows_;
   const auto* counters = static_cast<const RowCounters*>(landing_.get());
-  for (std::size_t i = 0; i < states_.size(); ++i) {
+  for (std::size_t i = 0; i < states_.size() && !failover_; ++i) {
     result.rejected += static_cast<std::int64_t>(counters[i].rejected);
     result.flagged += static_cast<std::int64_t>(counters[i].flagged);
   }
@@ -525,7 +615,8 @@ RowResult RowCall::finish() {
     result.reduced.assign(reduced, reduced + sink_.reducer.partial_bytes);
   }
   result.dispatch = plan_.report;
-  learn_from(result);
+  if (failover_) sum_delivered(result);
+  if (survived_.empty()) learn_from(result);
   return result;
 }
 
@@ -543,13 +634,13 @@ void RowCall::learn_from(RowResult& result) {
       }
       return seconds;
     };
-    sample.rows = on.rows;
+    sample.rows += on.rows;
     sample.direct = plan_.mode == DispatchMode::direct && on.device != 0;
-    sample.compute_s = sum(on.launches);
-    sample.in_s = sum(on.copies_in);
-    sample.out_s = sum(on.copies_out);
+    sample.compute_s += sum(on.launches);
+    sample.in_s += sum(on.copies_in);
+    sample.out_s += sum(on.copies_out);
     DeviceReport& entry = result.dispatch.devices[static_cast<std::size_t>(on.device)];
-    entry.lanes = on.rows;
+    entry.lanes = sample.rows;
     entry.compute_s = entry.busy_s = sample.compute_s;
     entry.copy_in_s = sample.in_s;
     entry.copy_out_s = sample.out_s;
@@ -559,8 +650,8 @@ void RowCall::learn_from(RowResult& result) {
       for (const int node : nodes) bytes += graph_.nodes()[static_cast<std::size_t>(node)].operation.bytes;
       return bytes;
     };
-    entry.bytes_in = bytes_of(on.copies_in);
-    entry.bytes_out = bytes_of(on.copies_out);
+    entry.bytes_in += bytes_of(on.copies_in);
+    entry.bytes_out += bytes_of(on.copies_out);
     result.dispatch.chunk_count += on.chunks;
   }
   const double total = entered_.state() && left_.state() ? seconds_between(entered_, left_) : 0;

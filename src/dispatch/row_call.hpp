@@ -1,7 +1,13 @@
 #pragma once
 // One call on rows over several devices, or in chunks: memory, graph, hooks, result.
+//
+// With OnDeviceFailure::failover a call is a series of attempts. Each runs the rows that no earlier one has
+// delivered, on the devices that are left; what was delivered stays. A chunk is delivered when its results
+// are where they belong (a hook: when it returned) and its counters are on the host. An attempt's rows are
+// numbered from 0 and mapped to the windows that are left, so plans know nothing of all this.
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -58,11 +64,21 @@ class RowCall {
     PackedArray<std::byte> partial;
     std::vector<int> launches, copies_in, copies_out;  ///< nodes
     const RowBlock* resident_in = nullptr;
-    RowBlock* resident_out = nullptr;
+    int last_taken = -1;  ///< in taken_
+  };
+  /// A chunk that was enqueued in a call with failover.
+  struct Taken {
+    Window window;
+    int device = 0;
+    int deliver = -1, counted = -1;  ///< nodes
+    int before = -1;         ///< the chunk before it on its device, in taken_: counters are running sums
+    RowCounters counters{};  ///< the device's, up to this chunk
+    bool hooked = false;     ///< its hook has returned
   };
   struct InFlight {
     int node;
     RowChunk chunk;
+    int taken = -1;
   };
 
   Stream& caller(int device) const { return *context_.streams[static_cast<std::size_t>(device)]; }
@@ -72,8 +88,20 @@ class RowCall {
   bool is_stepwise() const { return sink_.kind == SinkKind::offload || plan_.shared; }
   bool keeps(const RowColumn& column) const { return column.row_bytes > 0; }
 
+  /// Enqueues the rows of `pieces_`, and runs them to their end where the sink or failover wants that.
+  void attempt();
   void allocate();
   void allocate_table();
+  bool allocate_on(int device, const std::function<void()>& function);
+  // Failover (row_failover.cpp).
+  void take_callers_streams();
+  void run_with_failover();
+  void add_snapshot(OnDevice& on, Taken& taken);
+  bool is_delivered(const Taken& taken) const;
+  void note_delivered();
+  std::vector<Window> missing() const;
+  Window real_window(Window numbered) const;
+  void sum_delivered(RowResult& result) const;
   void allocate_device(OnDevice& on);
   void fill_slot(OnDevice& on, Slot& slot) const;
   void fill_hook_slot(OnDevice& on, HookSlot& slot) const;
@@ -87,6 +115,7 @@ class RowCall {
     Slot* slot;
     RowLaunch launch;
     AccessList accesses;
+    int taken = -1;
   };
   Chunk take_chunk(OnDevice& on, Window window);
   void add_inputs(Chunk& chunk);
@@ -111,6 +140,17 @@ class RowCall {
   ExecutionContext context_;
   RowPlan plan_;
   std::string key_;
+  std::int64_t rows_ = 0;  ///< of the whole call
+
+  bool failover_ = false;
+  bool is_final_ = false;       ///< error_ is none of a device that others can replace
+  std::vector<Window> pieces_;  ///< rows of this attempt, ascending
+  std::vector<RunFailure> allocation_failures_;
+  std::deque<Taken> taken_;                ///< of this attempt
+  std::vector<Window> delivered_;          ///< of earlier attempts; not sorted
+  std::vector<std::int64_t> device_rows_;  ///< delivered, by device
+  RowCounters delivered_counters_{};
+  std::vector<DeviceFailure> survived_;
 
   std::deque<OnDevice> states_;  ///< the working devices, ascending
   std::shared_ptr<RowTable> table_;

@@ -61,6 +61,10 @@ Pending<RowResult> RowDispatcher::run_alone(RowOperation operation, RowSource so
   compute.items = rows;
   compute.accesses = {operation.reads(0), call->counters.accumulates()};
   if (block.memory.bytes() > 0) compute.accesses.add(block.memory.access(AccessMode::write));
+  for (const RowInput& column : source.columns)
+    add_callers_memory(compute.accesses, devices.master(), column.data, AccessMode::read);
+  for (const auto& memory : sink.memory)
+    add_callers_memory(compute.accesses, devices.master(), memory.data(), AccessMode::write);
   compute.body = [body = std::move(operation.launch), launch, failure = call->failure](LaunchContext& on) {
     try {
       if (launch.count > 0) body(on, launch);
@@ -132,7 +136,8 @@ Pending<RowResult> RowDispatcher::run(RowOperation operation, RowSource source, 
     throw_usage(fmt::format("{}: execution context: {} streams for {} devices; give one a device",
                             operation.name, options.context->streams.size(), devices.size()));
   RowPlan plan = plan_rows(devices, operation, source, sink, options,
-                           devices.size() > 1 ? learned_.find(cost_key(operation, source, sink)) : nullptr);
+                           devices.size() > 1 ? learned_.find(cost_key(operation, source, sink)) : nullptr,
+                           {executor_.retired(), -1});
   if (options.plan_only)
     return Pending<RowResult>([report = std::move(plan.report), rows = plan.rows] {
       RowResult result;

@@ -2,8 +2,22 @@
 
 #include "runtime/packed_memory.hpp"
 #include "runtime/pinned_memory.hpp"
+#include "runtime/sim/sim_world.hpp"
 
 namespace shardwise {
+
+void add_callers_memory(AccessList& accesses, Device& device, const void* column, AccessMode mode) {
+  auto* const master = dynamic_cast<SimDevice*>(&device);
+  if (!master || !column) return;
+  Access access;
+  access.resource = master->world().memory().resource_of(column);
+  access.length = 1;
+  access.mode = mode;
+  if (access.resource == 0 || accesses.size() == AccessList::capacity) return;
+  for (const Access& known : accesses)
+    if (known.resource == access.resource && known.mode == mode) return;
+  accesses.add(access);
+}
 
 std::shared_ptr<RowTable> make_row_table(const RowOperation& operation, std::int64_t rows,
                                          Executor& executor) {

@@ -9,6 +9,10 @@
 
 namespace shardwise {
 
+/// Declares the caller's columns that a launch or copy on device memory touches, where it can be known whose
+/// they are: sim finds resources by address. Elsewhere, and for memory that is not of a sim device, nothing.
+void add_callers_memory(AccessList& accesses, Device& master, const void* column, AccessMode mode);
+
 /// A table without blocks.
 std::shared_ptr<RowTable> make_row_table(const RowOperation& operation, std::int64_t rows,
                                          Executor& executor);

@@ -31,6 +31,8 @@ struct Planner {
   const RowSink& sink;
   const RowOptions& options;
   const LearnedCost* learned;
+  const RowsLeft& left;
+  std::int64_t held_rows = 0;  ///< of the whole batch, which lie where they lie
   RowPlan plan;
   std::vector<double> weights;  ///< what the caller asked for; empty: free
   bool may_be_direct = false;   ///< as far as source and sink go
@@ -157,6 +159,9 @@ void Planner::resolve_weights() {
 }
 
 void Planner::use(DispatchMode mode, std::vector<double> split, double predicted_s, std::string reason) {
+  for (std::size_t d = 0; d < left.gone.size() && source.kind != SourceKind::resident; ++d)
+    if (left.gone[d]) split[d] = 0;
+  if (std::all_of(split.begin(), split.end(), [](double weight) { return weight == 0; })) split.front() = 1;
   plan.mode = mode;
   plan.report.predicted_s = predicted_s;
   plan.report.reason = std::move(reason);
@@ -265,6 +270,8 @@ void Planner::make_shards() {
   if (source.kind == SourceKind::resident) {
     for (const RowBlock& block : source.table->blocks)
       if (!block.window.empty()) plan.shards.push_back({block.device, block.window, {}, false, false});
+    std::stable_sort(plan.shards.begin(), plan.shards.end(),
+                     [](const RowShard& a, const RowShard& b) { return a.device < b.device; });
     if (plan.shards.empty()) plan.shards.push_back({0, Window{0, 0}, {}, false, false});
   } else {
     const Weights whole = Weights::from(plan.report.weights, static_cast<std::size_t>(devices.size()));
@@ -306,7 +313,7 @@ ChunkRequest Planner::chunk_request(const RowShard& shard) const {
       shard.sends_out || sink.kind == SinkKind::offload || sink.kind == SinkKind::reduce;
   request.row_bytes = (keeps_in_slot ? in_bytes() : 0) + (keeps_out_slot ? out_bytes() : 0);
   // On the master lie the caller's rows and results, and what it hands on of the others' chunks.
-  const auto all = static_cast<std::uint64_t>(plan.rows);
+  const auto all = static_cast<std::uint64_t>(held_rows);
   const auto mine = static_cast<std::uint64_t>(shard.window.count);
   if (shard.device == 0) {
     if (source.kind == SourceKind::on_master) request.fixed_bytes += all * in_bytes();
@@ -433,9 +440,11 @@ std::string cost_key(const RowOperation& operation, const RowSource& source, con
 }
 
 RowPlan plan_rows(const DeviceSet& devices, const RowOperation& operation, const RowSource& source,
-                  const RowSink& sink, const RowOptions& options, const LearnedCost* learned) {
-  Planner planner{devices, operation, source, sink, options, learned, {}, {}, false};
-  planner.plan.rows = checked_rows(operation, source, sink, devices);
+                  const RowSink& sink, const RowOptions& options, const LearnedCost* learned,
+                  const RowsLeft& left) {
+  Planner planner{devices, operation, source, sink, options, learned, left, 0, {}, {}, false};
+  planner.held_rows = checked_rows(operation, source, sink, devices);
+  planner.plan.rows = left.rows < 0 ? planner.held_rows : left.rows;
   if (options.chunk_rows < 0)
     throw_usage(fmt::format("{}: chunk must not be negative (got {})", operation.name, options.chunk_rows));
   if (options.chunks_per_device < 1)

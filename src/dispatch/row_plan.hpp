@@ -40,8 +40,15 @@ std::int64_t checked_rows(const RowOperation& operation, const RowSource& source
 /// What a cost is learned for.
 std::string cost_key(const RowOperation& operation, const RowSource& source, const RowSink& sink);
 
+/// What is left of the call that is planned.
+struct RowsLeft {
+  std::vector<bool> gone;  ///< devices that get nothing; empty: none. Never the master
+  std::int64_t rows = -1;  ///< of the batch that are to run, numbered from 0; negative: all
+};
+
 /// Throws usage errors for weights, modes and sizes, budget errors where nothing fits.
 RowPlan plan_rows(const DeviceSet& devices, const RowOperation& operation, const RowSource& source,
-                  const RowSink& sink, const RowOptions& options, const LearnedCost* learned);
+                  const RowSink& sink, const RowOptions& options, const LearnedCost* learned,
+                  const RowsLeft& left = {});
 
 }  // namespace shardwise

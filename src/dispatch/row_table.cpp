@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "dispatch/row_memory.hpp"
 #include "shardwise/runtime/copy.hpp"
 #include "shardwise/runtime/error.hpp"
 
@@ -22,8 +23,10 @@ void RowTable::read(int column, std::span<std::byte> target) const {
     Access reads;
     reads.resource = block.memory.resource();
     reads.length = static_cast<std::uint64_t>(block.window.count);
-    stream.enqueue(copy_operation("read " + names[c], to, block.columns[c], count,
-                                  reads.resource == 0 ? AccessList{} : AccessList{reads}));
+    AccessList accesses;
+    if (reads.resource != 0) accesses.add(reads);
+    add_callers_memory(accesses, stream.device(), block.columns[c], AccessMode::read);
+    stream.enqueue(copy_operation("read " + names[c], to, block.columns[c], count, accesses));
     stream.synchronize();
   }
 }

@@ -94,7 +94,7 @@ std::unique_ptr<Stream> InlineDevice::create_stream(const std::string& name) {
   return std::make_unique<InlineStream>(*this, name);
 }
 
-void* InlineDevice::raw_allocate(Stream&, std::uint64_t bytes) {
+void* InlineDevice::raw_allocate(Stream&, std::uint64_t bytes, const std::string&) {
   return ::operator new(bytes, alignment, std::nothrow);
 }
 

@@ -13,7 +13,7 @@ class InlineDevice final : public Device {
   std::uint64_t free_memory() override { return available_; }
 
  protected:
-  void* raw_allocate(Stream& stream, std::uint64_t bytes) override;
+  void* raw_allocate(Stream& stream, std::uint64_t bytes, const std::string& what) override;
   void raw_release(Stream& stream, void* pointer, ResourceId resource, std::uint64_t bytes,
                    std::function<void()> done) override;
 

@@ -81,6 +81,8 @@ struct CoverageCall {
   Run run;
   std::vector<Event> released;  ///< behind the releases, one a device
 
+  std::vector<RunFailure> failures;  ///< what launch() or finish() has thrown, where a device is to blame
+
   void allocate();
   Graph build();
   void launch();
@@ -90,6 +92,7 @@ struct CoverageCall {
 
  private:
   void release();
+  void allocate_on(DeviceState& state);
   void allocate_tables(Stream& stream, Tables& tables) const;
   void allocate_rows(Stream& stream, std::uint64_t lanes, RowSet& rows) const;
   void allocate_staging(Stream& stream, std::uint64_t slots, StagingSet& set) const;
@@ -127,7 +130,6 @@ Access touch(const Memory& memory, AccessMode mode) {
 
 void CoverageCall::allocate() {
   const CoverageRequest& r = plan.request;
-  const DeviceSet& devices = scene.devices();
   states.emplace_back();
   for (const LaneShard& shard : plan.lanes.shards) {
     if (shard.device != 0) states.emplace_back();
@@ -137,26 +139,11 @@ void CoverageCall::allocate() {
     state.chunks = shard.plan;
   }
   for (DeviceState& state : states) {
-    Device& device = devices[state.device];
-    device.memory(MemoryUse::work).reset_peak();
-    Stream& stream = caller_stream(state.device);
-    std::tie(state.first_grid, state.grid_count) =
-        state.device == 0 ? plan.master_grids() : plan.grids_of(state.window);
-    const auto grids = static_cast<std::uint64_t>(state.grid_count);
-    state.cells = Memory(stream, grids * grid_cell_bytes(), "map");
-    state.fields = Memory(stream, grids * grid_field_bytes(), "field map");
-    state.counters = Buffer<CoverageCounters>(stream, 1, "counters");
-    if (state.window.empty()) continue;
-    allocate_tables(stream, state.tables);
-    const auto lanes = static_cast<std::uint64_t>(state.chunks.chunk_rows);
-    if (r.rows)
-      for (std::int64_t i = 0; i < std::min<std::int64_t>(2, state.chunks.chunk_count); ++i)
-        allocate_rows(stream, lanes, state.rows.emplace_back());
-    if (r.accumulation == Accumulation::ordered)
-      allocate_staging(stream, lanes * static_cast<std::uint64_t>(r.bounces + 1), state.staging);
-    if (chunk_bytes == 0) {
-      chunk_bytes = state.staging.memory.bytes();
-      for (const RowSet& rows : state.rows) chunk_bytes += rows.memory.bytes();
+    try {
+      allocate_on(state);
+    } catch (...) {
+      failures.push_back(failure_of(state.device, std::current_exception()));
+      throw;
     }
   }
   Stream& master = caller_stream(0);
@@ -171,6 +158,30 @@ void CoverageCall::allocate() {
   crossings = Buffer<std::int64_t>(master, maps * cells, "crossings");
   if (plan.with_standard_error) standard_error = Buffer<double>(master, maps * cells, "standard error");
   if (r.field) field = Buffer<double>(master, cells * 6, "field");
+}
+
+void CoverageCall::allocate_on(DeviceState& state) {
+  const CoverageRequest& r = plan.request;
+  scene.devices()[state.device].memory(MemoryUse::work).reset_peak();
+  Stream& stream = caller_stream(state.device);
+  std::tie(state.first_grid, state.grid_count) =
+      state.device == 0 ? plan.master_grids() : plan.grids_of(state.window);
+  const auto grids = static_cast<std::uint64_t>(state.grid_count);
+  state.cells = Memory(stream, grids * grid_cell_bytes(), "map");
+  state.fields = Memory(stream, grids * grid_field_bytes(), "field map");
+  state.counters = Buffer<CoverageCounters>(stream, 1, "counters");
+  if (state.window.empty()) return;
+  allocate_tables(stream, state.tables);
+  const auto lanes = static_cast<std::uint64_t>(state.chunks.chunk_rows);
+  if (r.rows)
+    for (std::int64_t i = 0; i < std::min<std::int64_t>(2, state.chunks.chunk_count); ++i)
+      allocate_rows(stream, lanes, state.rows.emplace_back());
+  if (r.accumulation == Accumulation::ordered)
+    allocate_staging(stream, lanes * static_cast<std::uint64_t>(r.bounces + 1), state.staging);
+  if (chunk_bytes == 0) {
+    chunk_bytes = state.staging.memory.bytes();
+    for (const RowSet& rows : state.rows) chunk_bytes += rows.memory.bytes();
+  }
 }
 
 void CoverageCall::allocate_tables(Stream& stream, Tables& tables) const {
@@ -584,7 +595,12 @@ CoverageResult CoverageCall::finish() {
   const CoverageRequest& r = plan.request;
   std::function<void()> poll;
   if (r.progress) poll = [&] { r.progress(lanes_done.load(std::memory_order_relaxed), plan.window.count); };
-  run.wait(poll);
+  try {
+    run.wait(poll);
+  } catch (...) {
+    failures = run.failures();
+    throw;
+  }
   for (const Event& event : released) event.wait_on_host();
   if (r.progress) r.progress(plan.window.count, plan.window.count);
   if (r.cancel && r.cancel->load())
@@ -631,7 +647,51 @@ void CoverageCall::fill_report() {
 
 }  // namespace
 
+namespace {
+
+/// Runs a call to its end, and again on the devices that are left where some fail. The sums are exact, so
+/// that the result has the same bits.
+CoverageResult run_with_failover(Scene& scene, CoveragePlan plan) {
+  const CoverageRequest request = plan.request;
+  std::vector<DeviceFailure> survived;
+  for (;;) {
+    const auto call = std::make_shared<CoverageCall>(scene, std::move(plan));
+    try {
+      call->launch();
+      CoverageResult result = call->finish();
+      result.dispatch.failures = std::move(survived);
+      return result;
+    } catch (...) {
+      const std::vector<RunFailure> failed = survivable(call->failures, scene.executor());
+      if (failed.empty() || call->run.exit_edge_lost()) throw;
+      for (const RunFailure& failure : failed) {
+        scene.executor().retire(failure.device);
+        survived.push_back({scene.devices()[failure.device].name(), failure.text, call->plan.window.count});
+      }
+    }
+    plan = plan_coverage(scene, request);
+  }
+}
+
+}  // namespace
+
 Pending<CoverageResult> run_coverage(Scene& scene, CoveragePlan plan) {
+  const CoverageRequest& request = plan.request;
+  if (request.split.on_device_failure == OnDeviceFailure::failover && scene.devices().size() > 1 &&
+      request.accumulation == Accumulation::exact) {
+    // Both are told by wait(), although the call is over when it returns.
+    auto result = std::make_shared<CoverageResult>();
+    std::exception_ptr error;
+    try {
+      *result = run_with_failover(scene, std::move(plan));
+    } catch (...) {
+      error = std::current_exception();
+    }
+    return Pending<CoverageResult>([result, error] {
+      if (error) std::rethrow_exception(error);
+      return std::move(*result);
+    });
+  }
   auto call = std::make_shared<CoverageCall>(scene, std::move(plan));
   call->launch();
   return Pending<CoverageResult>([call] { return call->finish(); }, call->plan.request.operation,

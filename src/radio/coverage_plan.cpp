@@ -255,7 +255,7 @@ CoveragePlan plan_coverage(const Scene& scene, CoverageRequest request) {
     const std::uint64_t merging = device == 0 ? result_bytes + (several ? pass_bytes : 0) : 0;
     return held * pass_bytes + tables + merging;
   };
-  plan.lanes = plan_lanes(scene.devices(), plan.window, r.split, costs);
+  plan.lanes = plan_lanes(scene.devices(), plan.window, r.split, costs, scene.retired());
   return plan;
 }
 

@@ -29,6 +29,8 @@ Operation copy_operation(std::string name, void* target, const void* source, std
   operation.kind = OperationKind::copy;
   operation.accesses = accesses;
   operation.bytes = bytes;
+  operation.from.address = source;
+  operation.to.address = target;
   operation.body = [piece = CopyPiece{target, source, bytes}](LaunchContext& context) {
     copy_now(context, piece);
   };
@@ -41,6 +43,10 @@ Operation copy_operation(std::string name, std::vector<CopyPiece> pieces, Access
   operation.kind = OperationKind::copy;
   operation.accesses = accesses;
   for (const CopyPiece& piece : pieces) operation.bytes += piece.bytes;
+  if (!pieces.empty()) {
+    operation.from.address = pieces.front().source;
+    operation.to.address = pieces.front().target;
+  }
   operation.body = [pieces = std::move(pieces)](LaunchContext& context) {
     for (const CopyPiece& piece : pieces) copy_now(context, piece);
   };

@@ -26,7 +26,7 @@ void MemoryCounter::add(std::uint64_t bytes) noexcept {
 }
 
 void* Device::allocate(Stream& stream, std::uint64_t bytes, MemoryUse use, const std::string& what) {
-  void* pointer = raw_allocate(stream, bytes);
+  void* pointer = raw_allocate(stream, bytes, what);
   if (!pointer)
     throw Error(
         ErrorClass::memory,

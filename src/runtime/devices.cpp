@@ -5,12 +5,16 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
+#include <limits>
 #include <set>
 #include <tuple>
 
 #include "runtime/host/host_device.hpp"
 #include "runtime/sim/sim_world.hpp"
 #include "shardwise/runtime/error.hpp"
+#include "shardwise/runtime/parse.hpp"
+#include "shardwise/runtime/sim_topology.hpp"
 
 #if SHARDWISE_WITH_CUDA
 #include "runtime/cuda/cuda_device.hpp"
@@ -23,8 +27,8 @@ namespace {
 
 [[noreturn]] void bad_part(const std::string& part, const std::string& why) {
   throw_usage(fmt::format(
-      "devices: '{}' {}; write host:N, host:NxTHREADS, cuda, cuda:0,1, cuda:UUID, cuda:BUSID or sim:N, "
-      "joined with '+'",
+      "devices: '{}' {}; write host:N, host:NxTHREADS, cuda, cuda:0,1, cuda:UUID, cuda:BUSID, sim:N, "
+      "sim:PRESET or sim:FILE.toml, joined with '+'",
       part, why));
 }
 
@@ -88,10 +92,47 @@ void check_alike(const std::vector<std::shared_ptr<Device>>& devices, bool allow
   }
 }
 
-/// Checks what options say of sim devices against their number, 0 for a set of real ones.
+/// SHARDWISE_SIM_SEED: the same program again under another schedule. (ctest runs the tests of the dispatcher
+/// that way.)
+std::uint64_t seed_offset() {
+  const char* text = std::getenv("SHARDWISE_SIM_SEED");
+  if (!text || !*text) return 0;
+  return static_cast<std::uint64_t>(
+      parse_whole(text, "SHARDWISE_SIM_SEED", 0, std::numeric_limits<std::int64_t>::max()));
+}
+
+/// SHARDWISE_SIM_GUARD: 1 or 0 in place of what the build says.
+bool is_guarded_by_default() {
+  if (const char* text = std::getenv("SHARDWISE_SIM_GUARD"); text && *text)
+    return parse_whole(text, "SHARDWISE_SIM_GUARD", 0, 1) == 1;
+#ifdef NDEBUG
+  return false;
+#else
+  return true;
+#endif
+}
+
+/// What `sim:ARGUMENTS` means: N devices that are all alike, a file, or a preset.
+SimTopology sim_topology_of(const Part& part, const OpenOptions& options) {
+  const std::string& text = part.arguments;
+  if (text.ends_with(".toml") || text.find('/') != std::string::npos) return read_sim_topology(text);
+  // What begins as a preset does and is none is most likely a number gone wrong.
+  const bool preset = text.find('x') != std::string::npos || text.find('h') != std::string::npos;
+  if (preset) return sim_preset(text);
+  const int count = text.empty() ? 1 : parse_count(part.text, text, "the number of devices");
+  if (!options.sim_topology) return flat_topology(count, options.sim_costs);
+  if (static_cast<int>(options.sim_topology->devices.size()) != count)
+    bad_part(part.text,
+             fmt::format("has {} devices, sim_topology has {}", count, options.sim_topology->devices.size()));
+  validate(*options.sim_topology, "devices: sim_topology");
+  return *options.sim_topology;
+}
+
+/// Checks what options say of sim devices against their number; 0 for a set of real ones, negative: not known
+/// yet.
 void check_sim_options(const std::string& spec, const OpenOptions& options, int count) {
   const std::vector<double>& speeds = options.sim_speeds;
-  if (!speeds.empty() && static_cast<int>(speeds.size()) != count)
+  if (count >= 0 && !speeds.empty() && static_cast<int>(speeds.size()) != count)
     throw_usage(
         fmt::format("devices: sim_speeds has {} factors for the {} sim devices of '{}'; give one for each",
                     speeds.size(), count, spec));
@@ -153,7 +194,8 @@ bool DeviceSet::can_peer(int from, int to) const {
 namespace {
 
 /// Whether `to` reads and writes the memory of `from` as its own.
-bool shares_memory(const Device& from, const Device& to) {
+bool shares_memory(const Device& from, const Device& to, const SimScheduler* sim) {
+  if (sim) return sim->peer(from.info().index, to.info().index);
 #if SHARDWISE_WITH_CUDA
   const auto* source = dynamic_cast<const CudaDevice*>(&from);
   const auto* target = dynamic_cast<const CudaDevice*>(&to);
@@ -191,6 +233,8 @@ DeviceSet open_devices(const std::string& spec, const OpenOptions& options) {
   if (any_sim && any_real)
     throw_usage("devices: '" + wanted + "' mixes sim with real devices, which share no time; use one kind");
   if (!any_sim) check_sim_options(wanted, options, 0);
+  if (!any_sim && !parse_faults(options.sim_faults).empty())
+    throw_usage(fmt::format("devices: faults were given for '{}'; only sim devices have some", wanted));
   // Beside a GPU, host devices use pinned memory: GPUs copy it directly, not in pieces through ours.
   HostAllocator allocator{allocate_host_bytes, release_host_bytes};
 #if SHARDWISE_WITH_CUDA
@@ -219,16 +263,23 @@ DeviceSet open_devices(const std::string& spec, const OpenOptions& options) {
     } else if (part.platform == "sim") {
       if (set.sim_world_)
         bad_part(part.text, "is a second sim part; give one with the total number of devices");
-      const int count =
-          part.arguments.empty() ? 1 : parse_count(part.text, part.arguments, "the number of devices");
+      check_sim_options(wanted, options, -1);
+      SimTopology topology = sim_topology_of(part, options);
+      const int count = static_cast<int>(topology.devices.size());
       check_sim_options(wanted, options, count);
-      auto world = std::make_shared<SimScheduler>(options.sim_seed, available_cores(), options.sim_costs);
+      for (std::size_t i = 0; i < options.sim_speeds.size(); ++i)
+        topology.devices[i].speed *= options.sim_speeds[i];
+      const auto world = std::make_shared<SimScheduler>(options.sim_seed + seed_offset(), available_cores(),
+                                                        std::move(topology),
+                                                        options.sim_guard.value_or(is_guarded_by_default()));
+      world->set_first_faults(parse_faults(options.sim_faults));
       set.sim_world_ = world;
       for (int i = 0; i < count; ++i) {
-        const DeviceInfo info = host_info(PlatformKind::sim, i, available_cores());
-        const double speed =
-            options.sim_speeds.empty() ? 1.0 : options.sim_speeds[static_cast<std::size_t>(i)];
-        set.devices_.push_back(std::make_shared<SimDevice>(info, world, info.memory_bytes, speed));
+        DeviceInfo info = host_info(PlatformKind::sim, i, available_cores());
+        const SimDeviceModel& model = world->topology().devices[static_cast<std::size_t>(i)];
+        info.model = model.model;
+        if (model.memory_bytes > 0) info.memory_bytes = model.memory_bytes;
+        set.devices_.push_back(std::make_shared<SimDevice>(info, world));
       }
     } else if (part.platform == "cuda") {
 #if SHARDWISE_WITH_CUDA
@@ -248,12 +299,14 @@ DeviceSet open_devices(const std::string& spec, const OpenOptions& options) {
     if (!names.insert(device->name()).second)
       throw_usage(
           fmt::format("devices: {} is named twice in '{}'; name each device once", device->name(), wanted));
-  check_alike(set.devices_, options.allow_mixed);
+  // A topology that was written with unlike devices means them.
+  if (!any_sim) check_alike(set.devices_, options.allow_mixed);
 #if SHARDWISE_WITH_CUDA
   probe_cuda_peers(set.devices_, options.require_peer, set.warnings_);
 #endif
+  const auto* sim = dynamic_cast<const SimScheduler*>(set.sim_world_.get());
   for (const auto& from : set.devices_)
-    for (const auto& to : set.devices_) set.peers_.push_back(shares_memory(*from, *to));
+    for (const auto& to : set.devices_) set.peers_.push_back(shares_memory(*from, *to, sim));
   std::vector<std::string> device_names;
   for (const auto& device : set.devices_) {
     device->set_timeline(set.timeline_.get());

@@ -119,6 +119,7 @@ void Scene::broadcast_edge_mask() {
     mask_edge_bvh(*edge_bvh_, model_.edge_mask());
     run_on_replicas("set_edge_mask", [&](Graph& graph) {
       for (int d = 0; d < devices().size(); ++d) {
+        if (has_left(d)) continue;
         fail_if_asked(d);
         replicas_[static_cast<std::size_t>(d)]->upload_edges(graph, d, *edge_bvh_);
       }
@@ -138,6 +139,7 @@ void Scene::broadcast(const char* step) {
   const FaceArrays faces = has_face_data_ ? make_face_arrays(model_) : FaceArrays{};
   run_on_replicas(step, [&](Graph& graph) {
     for (int d = 0; d < devices().size(); ++d) {
+      if (has_left(d)) continue;
       fail_if_asked(d);
       Replica& replica = *replicas_[static_cast<std::size_t>(d)];
       replica.upload(graph, d, *bvh_, model_.geometry(), model_.version());
@@ -153,7 +155,7 @@ void Scene::require_face_data(const std::string& op) {
   const FaceArrays faces = make_face_arrays(model_);
   run_on_replicas("the upload of face data", [&](Graph& graph) {
     for (int d = 0; d < devices().size(); ++d)
-      replicas_[static_cast<std::size_t>(d)]->upload_faces(graph, d, faces);
+      if (!has_left(d)) replicas_[static_cast<std::size_t>(d)]->upload_faces(graph, d, faces);
   });
   has_face_data_ = true;
 }
@@ -164,6 +166,7 @@ void Scene::require_edges(const std::string& op) {
   auto bvh = std::make_unique<EdgeBvh>(build_edge_bvh(model_.edges(), model_.geometry(), model_.edge_mask()));
   run_on_replicas("the upload of edges", [&](Graph& graph) {
     for (int d = 0; d < devices().size(); ++d) {
+      if (has_left(d)) continue;
       fail_if_asked(d);
       replicas_[static_cast<std::size_t>(d)]->upload_edges(graph, d, *bvh);
     }
@@ -183,6 +186,10 @@ void Scene::run_on_replicas(const char* step, const std::function<void(Graph&)>&
     poison(step, "an unknown error");
     throw;
   }
+}
+
+bool Scene::has_left(int device) const {
+  return executor_->retired()[static_cast<std::size_t>(device)];
 }
 
 void Scene::poison(const std::string& step, const std::string& error) {
@@ -211,6 +218,7 @@ void Scene::require_ready(const std::string& op) const {
   if (!model_.is_ready() || !bvh_) throw_state(op + ": the scene is not built; call build() first");
   if (model_.has_pending_updates()) throw_state(op + ": the scene has pending updates; call sync() first");
   for (int d = 0; d < devices().size(); ++d) {
+    if (has_left(d)) continue;
     const std::int64_t version = replica(d).version();
     if (version != model_.version())
       throw_state(fmt::format(

@@ -208,6 +208,66 @@ TEST_F(CliCoverage, DryRunPlansAndWritesNoMap) {
   EXPECT_NE(run(coverage({"--dry-run"})).out.find("nothing was run"), std::string::npos);
 }
 
+TEST_F(CliCoverage, PlansEstimateTimeAndWhatLimitsEachDevice) {
+  std::vector<std::string> arguments = coverage({"--json", "-", "--devices=sim:4xh200", "--min-rows", "0"});
+  const auto own = std::find(arguments.begin(), arguments.end(), "--devices");
+  if (own != arguments.end()) arguments.erase(own, own + 2);
+  std::vector<std::string> planned = arguments;
+  planned.insert(planned.begin(), "plan");
+  const Outcome plan = run(planned);
+  ASSERT_EQ(plan.code, 0) << plan.err;
+  const Json report = Json::parse(plan.out);
+  ASSERT_EQ(report["devices"].size(), 4u);
+  EXPECT_TRUE(report["estimate"]["assumptions"].empty());
+  const double seconds = report["estimate"]["seconds"];
+  EXPECT_GT(seconds, 0);
+  for (const Json& device : report["devices"]) {
+    EXPECT_FALSE(device["bottleneck"].get<std::string>().empty());
+    EXPECT_GT(device["bytes_in"].get<double>() + device["bytes_out"].get<double>(), 0);
+    const double parts = device["busy_s"].get<double>() + device["transferring_s"].get<double>() +
+                         device["idle_s"].get<double>();
+    EXPECT_NEAR(parts, seconds, 1e-3 * seconds);
+  }
+  // The real run on the same machine moves the same bytes.
+  const Outcome real = run(arguments);
+  ASSERT_EQ(real.code, 0) << real.err;
+  const Json done = Json::parse(real.out);
+  for (std::size_t d = 0; d < 4; ++d)
+    EXPECT_EQ(done["devices"][d]["bytes_out"], report["devices"][d]["bytes_out"]) << d;
+  // Of real devices the assumptions are told.
+  std::vector<std::string> host = coverage({"--json", "-", "--dry-run"});
+  EXPECT_FALSE(Json::parse(run(host).out)["estimate"]["assumptions"].empty());
+  EXPECT_EQ(run({"plan"}).code, 2);
+}
+
+TEST_F(CliCoverage, AFailingDeviceEndsTheRunOrIsDoneWithout) {
+  std::vector<std::string> arguments = coverage({"--json", "-", "--min-rows", "0"});
+  const auto own = std::find(arguments.begin(), arguments.end(), "--devices");
+  if (own != arguments.end()) arguments.erase(own, own + 2);
+  const auto on = [&](std::vector<std::string> more) {
+    std::vector<std::string> all = arguments;
+    all.insert(all.end(), more.begin(), more.end());
+    return run(all);
+  };
+  const Outcome whole = on({"--devices=sim:3"});
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  const std::string script = "--sim-faults=device 1 launch 4 lost";
+  const Outcome failed = on({"--devices=sim:3", script});
+  EXPECT_EQ(failed.code, 1);
+  EXPECT_NE(failed.err.find("sim:1"), std::string::npos) << failed.err;
+  EXPECT_EQ(failed.out, "");
+  const Outcome survived = on({"--devices=sim:3", script, "--on-device-failure=failover"});
+  ASSERT_EQ(survived.code, 0) << survived.err;
+  EXPECT_NE(survived.err.find("sim:1"), std::string::npos) << survived.err;
+  const Json one = Json::parse(whole.out), other = Json::parse(survived.out);
+  EXPECT_EQ(one["grid"]["digest"], other["grid"]["digest"]);
+  ASSERT_EQ(other["dispatch"]["failures"].size(), 1u);
+  EXPECT_EQ(other["dispatch"]["failures"][0]["device"], "sim:1");
+  EXPECT_EQ(one["dispatch"].count("failures"), 0u);
+  const Outcome file = on({"--devices=sim:3", "--sim-faults=@" + path("nowhere.txt")});
+  EXPECT_EQ(file.code, 3);
+}
+
 TEST_F(CliCoverage, PictureTraceAndWorldFile) {
   const Outcome outcome =
       run(coverage({"--png", path("m.png"), "--trace", path("t.json"), "--json", path("r.json")}));

@@ -113,7 +113,8 @@ TEST_F(BadInput, NumbersThatMeanNothing) {
       {"--tx", {"1,2", "1,2,nan", "500,0,roof+3", "0,0,ground+x", "0,0,attic+1"}},
       {"--material", {"kryptonite"}},
       {"--defects", {"mend"}},
-      {"--on-device-failure", {"failover", "shrug"}},
+      {"--on-device-failure", {"shrug"}},
+      {"--sim-faults", {"device 1 lunch 7 fails", "device 0 launch 1 fails"}},
   };
   const std::vector<std::string> base = coverage({"--map", path("m.npy")});
   for (const auto& [option, values] : bad) {

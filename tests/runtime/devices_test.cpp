@@ -118,7 +118,8 @@ TEST_P(BadSpecs, AreRefusedWithTheReason) {
   }
 }
 
-const char* const forms = "write host:N, host:NxTHREADS, cuda, cuda:0,1, cuda:UUID, cuda:BUSID or sim:N";
+const char* const forms =
+    "write host:N, host:NxTHREADS, cuda, cuda:0,1, cuda:UUID, cuda:BUSID, sim:N, sim:PRESET or sim:FILE.toml";
 
 INSTANTIATE_TEST_SUITE_P(
     Specs, BadSpecs,

@@ -20,6 +20,7 @@
 
 #include "shardwise/dispatch/graph.hpp"
 #include "shardwise/runtime/devices.hpp"
+#include "shardwise/runtime/error.hpp"
 #include "shardwise/runtime/pending.hpp"
 
 namespace shardwise {
@@ -38,6 +39,22 @@ struct ExecutorEdge {
   std::string text() const { return from + " -> " + to; }
 };
 
+/// What went wrong on one device of a run.
+struct RunFailure {
+  int device = 0;  ///< an index in the device set; negative: while enqueuing
+  ErrorClass error_class = ErrorClass::internal;
+  std::string text;
+};
+
+class Executor;
+
+/// The devices among `failures` that a call can go on without: those whose own allocation, launch or copy
+/// failed, or which are lost, and which have not left the set before. Empty where it cannot: the master is
+/// among them, or something else went wrong.
+std::vector<RunFailure> survivable(const std::vector<RunFailure>& failures, const Executor& executor);
+/// The failure that an exception on this device is.
+RunFailure failure_of(int device, const std::exception_ptr& error);
+
 /// A graph that was enqueued. Several may be in flight. To be waited for while the executor lives: until then
 /// its operations may run, and its error stays in the streams.
 class Run {
@@ -50,6 +67,9 @@ class Run {
 
   /// The end of what the run enqueued, on each stream: once these are signalled, wait() does not block.
   const std::vector<PendingPoint>& points() const { return exits_; }
+
+  /// After wait(): what it threw, one by one, by (device, operation); no consequences.
+  const std::vector<RunFailure>& failures() const { return met_; }
 
   /// Whether the caller's streams could not be made to wait for this run (their device is lost): what they
   /// hold afterwards may be anything.
@@ -70,11 +90,10 @@ class Run {
   std::vector<OnDevice> caller_streams_;  ///< the default caller streams, where the run used them
   std::vector<PendingPoint> exits_;       ///< one a stream
   std::shared_ptr<Failures> failures_;
+  std::vector<RunFailure> met_;
   std::exception_ptr launch_exception_;
   std::exception_ptr exit_exception_;
 };
-
-class Executor;
 
 /// A graph that is enqueued piece by piece, while earlier pieces run: for calls that hand results out between
 /// them. Entry edges are made as streams come into use, exit edges by finish(), or by the destructor where an
@@ -126,6 +145,11 @@ class Executor {
   /// For tests: the next run cannot make the caller's stream of this device wait for it, as on a lost device.
   void lose_next_exit_to(int device) { lost_exit_ = device; }
 
+  /// A device failed in a call that went on without it: calls that are planned from now on leave it out.
+  void retire(int device) { retired_[static_cast<std::size_t>(device)] = true; }
+  /// One a device of the set. Never the master.
+  const std::vector<bool>& retired() const { return retired_; }
+
   /// Blocks until every stream of the executor's own has come to its end, and forgets their errors: after a
   /// lost exit edge nothing else orders what comes next behind what still runs.
   void drain() noexcept;
@@ -137,6 +161,7 @@ class Executor {
   std::vector<std::unique_ptr<Stream>> caller_streams_;
   ExecutionContext context_;
   std::vector<ExecutorEdge> edges_;
+  std::vector<bool> retired_;
   int implied_edges_ = 0;
   int dropped_edge_ = -1;
   int lost_exit_ = -1;

@@ -36,9 +36,9 @@ struct LanePlan {
   DispatchReport report;          ///< devices[] has one entry per device of the set
 };
 
-/// Plans without touching a device. Throws usage errors for weights and windows, budget errors where nothing
-/// fits.
+/// Plans without touching a device. Devices that are `gone` get nothing. Throws usage errors for weights and
+/// windows, budget errors where nothing fits.
 LanePlan plan_lanes(const DeviceSet& devices, Window window, const SplitOptions& options,
-                    const LaneCosts& costs);
+                    const LaneCosts& costs, const std::vector<bool>& gone = {});
 
 }  // namespace shardwise

@@ -6,12 +6,30 @@
 
 namespace shardwise {
 
+/// What becomes of a call when a device other than the master fails in it (an allocation, launch or copy, or
+/// the device is gone).
+enum class OnDeviceFailure {
+  fail,  ///< wait() throws its error
+  /// The devices that are left do what it has not done, and it leaves the set: later calls give it nothing.
+  /// The result has the bits that it would have had. Rows, and accumulations with `exact` sums; others fail.
+  /// Implies wait().
+  failover,
+};
+
 /// How one call is spread over the scene's devices. The defaults suit almost every call.
 struct SplitOptions {
   std::vector<double> weights;     ///< one per device, a ratio; empty: by the devices' threads
   std::int64_t chunk_rows = 0;     ///< rows or lanes a launch; 0: the plan decides
   std::uint64_t memory_bytes = 0;  ///< budget per device above the built scene; 0: 80 % of what is free
   std::int64_t min_rows_per_device = -1;  ///< floor on a remote shard; -1: the operation's default; 0: off
+  OnDeviceFailure on_device_failure = OnDeviceFailure::fail;
+};
+
+/// A device that failed in a call whose work others took over.
+struct DeviceFailure {
+  std::string device;
+  std::string error;
+  std::int64_t rerun = 0;  ///< rows or lanes that ran again, or for the first time, on the devices left
 };
 
 /// What one device did in a call.
@@ -44,6 +62,7 @@ struct DispatchReport {
   double predicted_s = 0;  ///< of the call, from what was learned; 0: nothing known yet. Rows only
   double measured_s = 0;   ///< from the callers' streams into the call until out of it. Rows only
   std::vector<DeviceReport> devices;
+  std::vector<DeviceFailure> failures;  ///< that the call survived, in the order in which they were met
 };
 
 }  // namespace shardwise

@@ -18,7 +18,7 @@ class Memory {
       : stream_(&stream), bytes_(bytes), use_(use), name_(std::move(name)), resource_(next_resource_id()) {
     if (bytes_ == 0) return;
     pointer_ = stream.device().allocate(stream, bytes_, use_, name_);
-    stream.device().note_allocation(stream, resource_, bytes_, name_);
+    stream.device().note_allocation(stream, {resource_, pointer_, bytes_, use_, name_});
   }
   Memory(Memory&& other) noexcept { swap(other); }
   Memory& operator=(Memory&& other) noexcept {

@@ -31,6 +31,15 @@ struct DeviceInfo {
 /// What an allocation is for. Scene bytes are outside a call's budget.
 enum class MemoryUse { work, scene };
 
+/// A piece of device memory, for those who watch allocations.
+struct Allocation {
+  ResourceId resource = 0;
+  void* pointer = nullptr;
+  std::uint64_t bytes = 0;
+  MemoryUse use = MemoryUse::work;
+  std::string name;
+};
+
 /// Current and peak bytes. Thread-safe.
 class MemoryCounter {
  public:
@@ -79,7 +88,11 @@ class Device {
 
   /// Told of every allocation: what touches it has to be ordered behind the stream's point. (Sim's race check
   /// listens.)
-  virtual void note_allocation(Stream&, ResourceId, std::uint64_t /*bytes*/, const std::string& /*what*/) {}
+  virtual void note_allocation(Stream&, const Allocation&) {}
+
+  /// Why this device is gone for good; empty while it answers. Everything that is asked of it then fails with
+  /// an error of class `lost`. (Only sim says so yet.)
+  virtual std::string lost() const { return {}; }
 
   /// The timeline that this device's streams write to; null: none.
   Timeline* timeline() const { return timeline_; }
@@ -88,7 +101,7 @@ class Device {
  protected:
   explicit Device(DeviceInfo info) : info_(std::move(info)) {}
   /// Null where there is no memory left.
-  virtual void* raw_allocate(Stream& stream, std::uint64_t bytes) = 0;
+  virtual void* raw_allocate(Stream& stream, std::uint64_t bytes, const std::string& what) = 0;
   /// Ordered on the stream; calls `done` when the bytes are really free.
   virtual void raw_release(Stream& stream, void* pointer, ResourceId resource, std::uint64_t bytes,
                            std::function<void()> done) = 0;

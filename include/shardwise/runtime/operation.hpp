@@ -31,6 +31,13 @@ class LaunchContext {
   virtual void execute(const std::function<void()>& function) = 0;
 };
 
+/// One end of a copy. Sim derives from it which links the copy takes and whose loss ends it.
+struct CopyEnd {
+  static constexpr int by_address = -2, host = -1;
+  const void* address = nullptr;
+  int device = by_address;  ///< an index in the device set, where the maker knows; `host` for host memory
+};
+
 /// One unit of work for a stream: what it is called, what it touches, and how to do it.
 struct Operation {
   std::string name;
@@ -38,6 +45,7 @@ struct Operation {
   AccessList accesses;
   std::uint64_t bytes = 0;  ///< moved by a copy; written by a launch, where known
   std::int64_t items = 0;   ///< rows or lanes that a launch works on; 0: not known
+  CopyEnd from, to;         ///< of a copy; those of its first piece
   double predicted_s = 0;   ///< what a planner expects, 0: nothing. No time, sim's neither, follows from it
   std::function<void(LaunchContext&)> body;
 };

@@ -5,15 +5,19 @@
 // the host waits for something. A world and its devices belong to one thread.
 //
 // Time is virtual. An operation begins at the latest of: the end of what was before it on its stream, the
-// events that it waited for, what the host had waited for when it was enqueued, and, for a launch, the moment
-// at which its device has no other one running. It takes what SimCosts and the device's speed say
-// (devices.hpp).
+// events that it waited for, what the host had waited for when it was enqueued, and the moment at which its
+// device has no other launch running, or the links of a copy no other copy. It takes what the topology says
+// (sim_topology.hpp; SimCosts for sim:N). Faults are injected as a script says (sim_faults.hpp).
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "shardwise/runtime/sim_faults.hpp"
+
 namespace shardwise {
+
+struct SimTopology;
 
 /// Two operations that touched the same bytes without an order between them.
 struct RaceReport {
@@ -32,8 +36,20 @@ class SimWorld {
   virtual std::uint64_t take_order_hash() = 0;
   /// Starts the scheduler's random sequence anew.
   virtual void reseed(std::uint64_t seed) = 0;
+  /// The machine that is simulated.
+  virtual const SimTopology& topology() const = 0;
   /// Seconds of virtual time so far.
   virtual double virtual_time() const = 0;
+
+  /// Replaces the script of faults: steps are counted from here on, and devices that an earlier script took
+  /// away are there again, with whatever they held. Throws a usage Error for a device that is not there, and
+  /// for no-peer, which is fixed when devices are opened.
+  virtual void set_faults(const FaultScript& script) = 0;
+  void set_faults(std::string_view script) { set_faults(parse_faults(script)); }
+  /// What happened since then: "device 1 launch 7 fails: 'trace lanes 0..100' on sim:1/compute".
+  virtual std::vector<std::string> faults_met() const = 0;
+  /// The steps of a device since then.
+  virtual FaultSteps fault_steps(int device) const = 0;
 };
 
 }  // namespace shardwise

@@ -61,6 +61,9 @@ class Scene {
   const SceneOptions& options() const { return options_; }
   std::int64_t version() const { return model_.version(); }
   bool is_poisoned() const;
+  /// Devices that failed in a call that went on without them (OnDeviceFailure::failover); calls and updates
+  /// leave them out. One a device.
+  const std::vector<bool>& retired() const { return executor_->retired(); }
   /// Bytes of each structure on a device: "nodes", "triangles", ...
   std::vector<std::pair<std::string, std::uint64_t>> scene_bytes(int device) const;
   /// embree, bvh8: what answers on this device.
@@ -93,6 +96,7 @@ class Scene {
   void broadcast(const char* step);
   void broadcast_edge_mask();
   void fail_if_asked(int device);
+  bool has_left(int device) const;
   /// Runs the graph that `fill` makes; poisons the scene where that fails.
   void run_on_replicas(const char* step, const std::function<void(Graph&)>& fill);
 

@@ -166,7 +166,7 @@ std::uint64_t CudaDevice::free_memory_if_below(std::uint64_t enough) {
   return free_bytes + idle;
 }
 
-void* CudaDevice::raw_allocate(Stream& stream, std::uint64_t bytes) {
+void* CudaDevice::raw_allocate(Stream& stream, std::uint64_t bytes, const std::string&) {
   CurrentCudaDevice current(index_);
   void* pointer = nullptr;
   const cudaError_t code = cudaMallocAsync(&pointer, bytes, dynamic_cast<CudaStream&>(stream).native());

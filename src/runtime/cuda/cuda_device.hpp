@@ -30,7 +30,7 @@ class CudaDevice final : public Device {
   std::uint64_t free_memory_if_below(std::uint64_t enough) override;
 
  protected:
-  void* raw_allocate(Stream& stream, std::uint64_t bytes) override;
+  void* raw_allocate(Stream& stream, std::uint64_t bytes, const std::string& what) override;
   void raw_release(Stream& stream, void* pointer, ResourceId resource, std::uint64_t bytes,
                    std::function<void()> done) override;
 

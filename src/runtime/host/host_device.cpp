@@ -22,7 +22,7 @@ std::uint64_t HostDevice::free_memory() {
   return used < memory_limit_ ? memory_limit_ - used : 0;
 }
 
-void* HostDevice::raw_allocate(Stream&, std::uint64_t bytes) {
+void* HostDevice::raw_allocate(Stream&, std::uint64_t bytes, const std::string&) {
   if (bytes > free_memory()) return nullptr;
   return allocator_.allocate(bytes);
 }

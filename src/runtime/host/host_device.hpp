@@ -27,7 +27,7 @@ class HostDevice : public Device {
   ThreadPool& pool() { return pool_; }
 
  protected:
-  void* raw_allocate(Stream& stream, std::uint64_t bytes) override;
+  void* raw_allocate(Stream& stream, std::uint64_t bytes, const std::string& what) override;
   void raw_release(Stream& stream, void* pointer, ResourceId resource, std::uint64_t bytes,
                    std::function<void()> done) override;
 

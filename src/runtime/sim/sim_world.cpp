@@ -15,6 +15,12 @@ void SimEvent::wait_on_host() {
   world_->reach_on_host(time_s_);
 }
 
+bool SimEvent::wait_on_host_for(double seconds) {
+  if (!world_->run_until([&] { return signalled_; }, seconds)) return false;
+  wait_on_host();
+  return true;
+}
+
 void SimEvent::signal(bool failed, double time_s) {
   signalled_ = true;
   failed_ = failed;
@@ -42,12 +48,24 @@ void SimScheduler::remove_stream(SimStream* stream) {
   std::erase(streams_, stream);
 }
 
-void SimScheduler::run_until(const std::function<bool()>& done) {
+bool SimScheduler::run_until(const std::function<bool()>& done, double patience_s) {
+  // However this ends, the host may read everything again.
+  struct OpenAll {
+    SimMemory& memory;
+    ~OpenAll() { memory.open_all(); }
+  } open_all{memory_};
   std::vector<SimStream*> ready;
   while (!done()) {
     ready.clear();
-    for (SimStream* stream : streams_)
+    bool hangs = false;
+    for (SimStream* stream : streams_) {
       if (stream->is_ready()) ready.push_back(stream);
+      hangs = hangs || stream->hangs();
+    }
+    if (ready.empty() && hangs) {
+      if (!expire_one(patience_s)) return false;
+      continue;
+    }
     if (ready.empty())
       throw Error(ErrorClass::internal,
                   "sim: nothing is ready to run, yet the host waits; an event is waited for that "
@@ -57,6 +75,51 @@ void SimScheduler::run_until(const std::function<bool()>& done) {
     name += '\n';
     for (const char c : name) order_hash_ = (order_hash_ ^ static_cast<unsigned char>(c)) * 1099511628211ull;
   }
+  return true;
+}
+
+bool SimScheduler::expire_one(double patience_s) {
+  const double deadline_s = faults_.script().deadline_s;
+  if (deadline_s > patience_s) return false;
+  const auto first =
+      std::find_if(streams_.begin(), streams_.end(), [](SimStream* stream) { return stream->hangs(); });
+  (*first)->expire(deadline_s);
+  return true;
+}
+
+void SimScheduler::set_faults(const FaultScript& script) {
+  for (const Fault& fault : script.faults)
+    if (fault.kind == FaultKind::no_peer)
+      throw_usage(fmt::format(
+          "faults: '{}' is fixed when devices are opened; give it to OpenOptions::sim_faults", fault.text()));
+  faults_.set(script);
+  faults_met_.clear();
+  for (SimDevice* device : devices_) device->revive();
+}
+
+void SimScheduler::set_first_faults(const FaultScript& script) {
+  faults_.set(script);
+  for (const Fault& fault : script.faults)
+    if (fault.kind == FaultKind::no_peer) no_peers_.emplace_back(fault.from, fault.to);
+}
+
+FaultSteps SimScheduler::fault_steps(int device) const {
+  if (device < 0 || device >= static_cast<int>(topology_.devices.size()))
+    throw_usage(fmt::format("SimWorld::fault_steps: no device {}; give 0 to {}", device,
+                            topology_.devices.size() - 1));
+  return faults_.steps(device);
+}
+
+SimDevice* SimScheduler::device(int index) const {
+  for (SimDevice* device : devices_)
+    if (device->info().index == index) return device;
+  return nullptr;
+}
+
+bool SimScheduler::denies_peer(int from, int to) const {
+  return std::any_of(no_peers_.begin(), no_peers_.end(), [&](const std::pair<int, int>& pair) {
+    return pair == std::pair{from, to} || pair == std::pair{to, from};
+  });
 }
 
 std::unique_ptr<Stream> SimDevice::create_stream(const std::string& name) {
@@ -65,32 +128,109 @@ std::unique_ptr<Stream> SimDevice::create_stream(const std::string& name) {
 
 std::uint64_t SimDevice::free_memory() {
   const std::uint64_t used = memory(MemoryUse::work).current() + memory(MemoryUse::scene).current();
-  return used < memory_limit_ ? memory_limit_ - used : 0;
+  return used < info().memory_bytes ? info().memory_bytes - used : 0;
 }
 
-void* SimDevice::raw_allocate(Stream&, std::uint64_t bytes) {
+void* SimDevice::raw_allocate(Stream&, std::uint64_t bytes, const std::string& what) {
+  if (!lost_.empty()) throw_lost(fmt::format("no memory for {}", what));
+  if (const auto met = world_->faults().on_allocation(info().index, what)) {
+    world_->note_fault(fmt::format("{}: '{}' on {}", met->text, what, name()));
+    if (met->kind == FaultKind::lost) {
+      lose(met->text);
+      throw_lost(fmt::format("no memory for {}", what));
+    }
+    throw Error(ErrorClass::memory, fmt::format("{}: no memory for {} ({} bytes asked for; injected: {})",
+                                                name(), what, bytes, met->text));
+  }
   if (bytes > free_memory()) return nullptr;
-  return allocate_host_bytes(bytes);
+  return world_->memory().allocate(info().index, bytes);
 }
 
 void SimDevice::raw_release(Stream& stream, void* pointer, ResourceId resource, std::uint64_t bytes,
                             std::function<void()> done) {
-  stream.enqueue(release_operation(pointer, release_host_bytes, resource, bytes, std::move(done)));
+  Operation operation = release_operation(pointer, release_host_bytes, resource, bytes, {});
+  operation.body = [this, pointer, done = std::move(done)](LaunchContext&) {
+    world_->memory().release(pointer);
+    done();
+  };
+  stream.enqueue(std::move(operation));
+}
+
+void SimDevice::lose(const std::string& why) {
+  if (lost_.empty()) lost_ = why;
+}
+
+void SimDevice::throw_lost(const std::string& what) const {
+  throw Error(ErrorClass::lost,
+              fmt::format("{}: {}: the device is lost ({}); go on without it", name(), what, lost_));
+}
+
+/// Where a copy comes from and goes to; of others the device itself.
+std::pair<int, int> SimDevice::ends_of(const Operation& operation) const {
+  if (operation.kind != OperationKind::copy) return {info().index, info().index};
+  const auto end = [&](const CopyEnd& end) {
+    return end.device != CopyEnd::by_address ? end.device : world_->memory().device_of(end.address);
+  };
+  return {end(operation.from), end(operation.to)};
+}
+
+bool SimDevice::meet_fault(const Operation& operation, const std::string& where) {
+  if (operation.kind == OperationKind::release) return false;
+  const bool copy = operation.kind == OperationKind::copy;
+  const std::string what = fmt::format("{} '{}'", copy ? "copy" : "launch", operation.name);
+  if (!lost_.empty()) throw_lost(what);
+  if (const auto met = world_->faults().on_operation(info().index, operation)) {
+    world_->note_fault(fmt::format("{}: '{}' on {}", met->text, operation.name, where));
+    if (met->kind == FaultKind::hangs) return true;
+    if (met->kind == FaultKind::lost) {
+      lose(met->text);
+      throw_lost(what);
+    }
+    throw Error(ErrorClass::device, fmt::format("{}: {} failed (injected: {})", name(), what, met->text));
+  }
+  const auto require = [&](int index) {
+    if (index < 0 || index == info().index) return;
+    const SimDevice* other = world_->device(index);
+    if (other && !other->lost_.empty()) other->throw_lost(fmt::format("{} on {}", what, where));
+  };
+  const auto [from, to] = ends_of(operation);
+  require(from);
+  require(to);
+  for (const Access& access : operation.accesses)
+    if (!access.is_empty()) require(world_->memory().device_of(access.resource));
+  return false;
 }
 
 std::pair<double, double> SimDevice::begin_and_duration(const Operation& operation, double ready_s) {
-  const double duration = sim_duration_s(operation, world_->costs(), speed_);
-  const bool shares_engine = operation.kind == OperationKind::launch || operation.kind == OperationKind::host;
-  return {shares_engine ? engine_.take(ready_s, duration) : ready_s, duration};
+  if (operation.kind == OperationKind::release) return {ready_s, 0};
+  const FaultInjector& faults = world_->faults();
+  const double slow = faults.device_factor(info().index);
+  if (operation.kind == OperationKind::copy) {
+    const auto [from, to] = ends_of(operation);
+    return world_->links().take(from, to, operation.bytes, ready_s, world_->denies_peer(from, to),
+                                slow * faults.link_factor(from, to));
+  }
+  double duration = sim_launch_s(operation, world_->topology(), info().index) * slow;
+  // A launch that reads or writes another device's memory moves its bytes while it runs.
+  if (operation.from.device >= 0 && operation.to.device >= 0 &&
+      operation.from.device != operation.to.device) {
+    const int from = operation.from.device, to = operation.to.device;
+    const auto [begin, link_s] =
+        world_->links().take(from, to, operation.bytes, engine_.first_gap(ready_s, duration), false,
+                             slow * faults.link_factor(from, to));
+    ready_s = begin;
+    duration = std::max(duration, link_s);
+  }
+  return {engine_.take(ready_s, duration), duration};
 }
 
-void SimDevice::note_allocation(Stream& stream, ResourceId resource, std::uint64_t bytes,
-                                const std::string& what) {
+void SimDevice::note_allocation(Stream& stream, const Allocation& allocation) {
+  world_->memory().name(allocation);
   Operation operation;
-  operation.name = "allocate " + what;
+  operation.name = "allocate " + allocation.name;
   Access access;
-  access.resource = resource;
-  access.length = bytes;
+  access.resource = allocation.resource;
+  access.length = allocation.bytes;
   access.mode = AccessMode::write;
   operation.accesses = {access};
   world_->checker().on_operation(dynamic_cast<SimStream&>(stream).index(), operation);
@@ -163,8 +303,15 @@ std::string SimStream::error() {
   return error_text(error_);
 }
 
+void SimStream::expire(double deadline_s) {
+  hangs_ = false;
+  time_s_ = std::max(time_s_, queue_.front().earliest_s) + deadline_s;
+  device_.lose(fmt::format("'{}' on {} has not ended within {:g} s, the deadline",
+                           queue_.front().operation.name, where(), deadline_s));
+}
+
 bool SimStream::is_ready() const {
-  return !queue_.empty() && (!queue_.front().wait_for || queue_.front().wait_for->is_signalled());
+  return !hangs_ && !queue_.empty() && (!queue_.front().wait_for || queue_.front().wait_for->is_signalled());
 }
 
 namespace {
@@ -187,7 +334,24 @@ class SimLaunchContext final : public LaunchContext {
 void SimStream::run_operation(Operation& operation) {
   SimLaunchContext context(device_);
   const std::string waited_for = std::exchange(waited_for_, {});
-  operation.body(context);
+  SimMemory& memory = device_.world().memory();
+  const bool skipped = device_.world().topology().dry && operation.kind != OperationKind::release;
+  if (skipped) {
+    // A plan: time passes, nothing happens.
+  } else if (memory.is_guarded() && operation.kind != OperationKind::release) {
+    memory.begin(operation);
+    std::exception_ptr error;
+    try {
+      operation.body(context);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    const std::string touched = memory.end(operation, where());
+    if (!touched.empty()) throw Error(ErrorClass::internal, touched);
+    if (error) std::rethrow_exception(error);
+  } else {
+    operation.body(context);
+  }
   const auto [begin, duration] = device_.begin_and_duration(operation, time_s_);
   time_s_ = begin + duration;
   Timeline* timeline = device_.timeline();
@@ -213,6 +377,17 @@ std::string SimStream::step() {
     return {};
   }
   // Releases run also behind an error: their memory is free either way.
+  if (!error_) {
+    try {
+      if (device_.meet_fault(item.operation, where())) {
+        queue_.push_front(std::move(item));
+        hangs_ = true;
+        return {};
+      }
+    } catch (...) {
+      fail(std::current_exception());
+    }
+  }
   if (!error_ || item.operation.kind == OperationKind::release) {
     try {
       run_operation(item.operation);

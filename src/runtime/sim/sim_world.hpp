@@ -4,12 +4,15 @@
 #include <deque>
 #include <exception>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <random>
 
 #include "runtime/host/host_device.hpp"
 #include "runtime/race_checker.hpp"
+#include "runtime/sim/fault_injector.hpp"
 #include "runtime/sim/sim_clock.hpp"
+#include "runtime/sim/sim_memory.hpp"
 #include "shardwise/runtime/sim.hpp"
 
 namespace shardwise {
@@ -23,11 +26,9 @@ class SimEvent final : public EventState {
  public:
   explicit SimEvent(std::shared_ptr<SimScheduler> world) : world_(std::move(world)) {}
   void wait_on_host() override;
-  /// The host's time is none of sim's: runs until the event is signalled.
-  bool wait_on_host_for(double) override {
-    wait_on_host();
-    return true;
-  }
+  /// The host's time is none of sim's: runs until the event is signalled. What hangs takes virtual time: not
+  /// more than these seconds are spent on waiting for it.
+  bool wait_on_host_for(double seconds) override;
   bool is_signalled() override { return signalled_; }
   bool failed() override { return failed_; }
   void signal(bool failed, double time_s);
@@ -44,8 +45,13 @@ class SimEvent final : public EventState {
 
 class SimScheduler final : public SimWorld {
  public:
-  SimScheduler(std::uint64_t seed, int threads, const SimCosts& costs)
-      : random_(seed), pool_(threads), costs_(costs) {}
+  SimScheduler(std::uint64_t seed, int threads, SimTopology topology, bool guarded)
+      : random_(seed),
+        pool_(threads),
+        topology_(std::move(topology)),
+        links_(topology_),
+        faults_(static_cast<int>(topology_.devices.size())),
+        memory_(guarded && !topology_.dry, topology_.dry) {}
 
   std::vector<RaceReport> races() const override;
   void clear_races() override { checker_.clear_races(); }
@@ -58,23 +64,52 @@ class SimScheduler final : public SimWorld {
   /// earlier.
   void reach_on_host(double time_s) { host_time_s_ = std::max(host_time_s_, time_s); }
   double host_time() const { return host_time_s_; }
-  const SimCosts& costs() const { return costs_; }
+  const SimTopology& topology() const override { return topology_; }
+  SimLinks& links() { return links_; }
+  SimMemory& memory() { return memory_; }
+
+  using SimWorld::set_faults;
+  void set_faults(const FaultScript& script) override;
+  /// At open: also what is fixed from then on.
+  void set_first_faults(const FaultScript& script);
+  std::vector<std::string> faults_met() const override { return faults_met_; }
+  FaultSteps fault_steps(int device) const override;
+  FaultInjector& faults() { return faults_; }
+  void note_fault(std::string text) { faults_met_.push_back(std::move(text)); }
+  void add_device(SimDevice* device) { devices_.push_back(device); }
+  void remove_device(SimDevice* device) { std::erase(devices_, device); }
+  /// Null where the device is gone already.
+  SimDevice* device(int index) const;
+  /// Neither a link nor a script stands between them.
+  bool peer(int from, int to) const { return !denies_peer(from, to) && links_.peer(from, to); }
+  /// A script stands between them.
+  bool denies_peer(int from, int to) const;
 
   void add_stream(SimStream* stream);
   void remove_stream(SimStream* stream);
-  /// Executes ready operations, picked at random, until `done()`. Throws an internal Error where nothing is
-  /// ready: the streams wait for events that are never recorded.
-  void run_until(const std::function<bool()>& done);
+  /// Executes ready operations, picked at random, until `done()`. Where only what hangs is left, its deadline
+  /// passes if that is within `patience_s` (else false is returned): its device is lost then. Throws an
+  /// internal Error where nothing is ready or hangs: the streams wait for events that are never recorded.
+  bool run_until(const std::function<bool()>& done,
+                 double patience_s = std::numeric_limits<double>::infinity());
   RaceChecker& checker() { return checker_; }
   ThreadPool& pool() { return pool_; }
 
  private:
   static constexpr std::uint64_t empty_order_hash = 1469598103934665603ull;  // FNV-1a
 
+  bool expire_one(double patience_s);
+
   std::mt19937_64 random_;
   ThreadPool pool_;
-  SimCosts costs_;
+  SimTopology topology_;
+  SimLinks links_;
+  FaultInjector faults_;
+  SimMemory memory_;
   RaceChecker checker_;
+  std::vector<SimDevice*> devices_;
+  std::vector<std::string> faults_met_;
+  std::vector<std::pair<int, int>> no_peers_;
   std::vector<SimStream*> streams_;
   std::uint64_t order_hash_ = empty_order_hash;
   double time_s_ = 0, host_time_s_ = 0;
@@ -83,26 +118,36 @@ class SimScheduler final : public SimWorld {
 /// A device of a sim set.
 class SimDevice final : public Device {
  public:
-  SimDevice(DeviceInfo info, std::shared_ptr<SimScheduler> world, std::uint64_t memory_limit, double speed)
-      : Device(std::move(info)), world_(std::move(world)), memory_limit_(memory_limit), speed_(speed) {}
+  SimDevice(DeviceInfo info, std::shared_ptr<SimScheduler> world)
+      : Device(std::move(info)), world_(std::move(world)) {
+    world_->add_device(this);
+  }
+  ~SimDevice() override { world_->remove_device(this); }
   std::unique_ptr<Stream> create_stream(const std::string& name) override;
   std::uint64_t free_memory() override;
-  void note_allocation(Stream& stream, ResourceId resource, std::uint64_t bytes,
-                       const std::string& what) override;
+  void note_allocation(Stream& stream, const Allocation& allocation) override;
+  std::string lost() const override { return lost_; }
   SimScheduler& world() { return *world_; }
   const std::shared_ptr<SimScheduler>& shared_world() { return world_; }
   /// When an operation that is ready at `ready_s` begins here, and how long it takes.
   std::pair<double, double> begin_and_duration(const Operation& operation, double ready_s);
+  /// Lets an operation meet its fault: throws what it fails with, also where this device or another that it
+  /// touches is lost. True where it hangs.
+  bool meet_fault(const Operation& operation, const std::string& where);
+  void lose(const std::string& why);
+  void revive() { lost_.clear(); }
 
  protected:
-  void* raw_allocate(Stream& stream, std::uint64_t bytes) override;
+  void* raw_allocate(Stream& stream, std::uint64_t bytes, const std::string& what) override;
   void raw_release(Stream& stream, void* pointer, ResourceId resource, std::uint64_t bytes,
                    std::function<void()> done) override;
 
  private:
   std::shared_ptr<SimScheduler> world_;
-  std::uint64_t memory_limit_;
-  double speed_;
+  std::pair<int, int> ends_of(const Operation& operation) const;
+  [[noreturn]] void throw_lost(const std::string& what) const;
+
+  std::string lost_;  ///< why; empty: it is there
   SimEngine engine_;
 };
 
@@ -125,6 +170,10 @@ class SimStream final : public Stream {
   double time_s() const { return time_s_; }
   /// In the race check.
   std::size_t index() const { return index_; }
+  /// The head never ends.
+  bool hangs() const { return hangs_; }
+  /// The deadline of what hangs has passed.
+  void expire(double deadline_s);
 
  private:
   struct Item {
@@ -135,6 +184,7 @@ class SimStream final : public Stream {
   Event record(bool timed);
   void push(Item item);
   void run_operation(Operation& operation);
+  std::string where() const { return device_.name() + "/" + name(); }
   void fail(std::exception_ptr error) {
     if (!error_) error_ = std::move(error);
   }
@@ -145,6 +195,7 @@ class SimStream final : public Stream {
   std::exception_ptr error_;
   std::string last_enqueued_, waited_for_;
   double time_s_ = 0;
+  bool hangs_ = false;
 };
 
 }  // namespace shardwise
