@@ -259,7 +259,8 @@ void RowCall::add_inputs(Chunk& chunk) {
                                   std::move(pieces), {slot->memory.access(AccessMode::write)});
   for (const Access& access : sources)
     if (send.accesses.size() < AccessList::capacity) send.accesses.add(access);
-  send.from.device = source_.kind == SourceKind::on_host ? CopyEnd::host : 0;
+  send.from.device =
+      source_.kind == SourceKind::on_host ? CopyEnd::host : executor_.devices().master().info().index;
   on.copies_in.push_back(graph_.add(on.device, StreamRole::copy_in, std::move(send)));
   graph_.nodes().back().timed = sampled_;
 }
@@ -338,7 +339,7 @@ int RowCall::deliver(const Chunk& chunk, int launched, RowChunk& results) {
                                     std::move(pieces), {slot->memory.access(AccessMode::read), writes});
   const bool to_host =
       sink_.kind == SinkKind::to_host || (sink_.kind == SinkKind::offload && sink_.offload_host);
-  gather.to.device = to_host ? CopyEnd::host : 0;
+  gather.to.device = to_host ? CopyEnd::host : executor_.devices().master().info().index;
   for (std::size_t c = 0; c < sink_.memory.size(); ++c)
     add_callers_memory(gather.accesses, executor_.devices().master(), sink_.memory[c].data(),
                        AccessMode::accumulate);
@@ -388,8 +389,10 @@ RowCall::InFlight RowCall::add_rest(Chunk& chunk) {
     const std::uint64_t in = source_.kind == SourceKind::on_master ? row_bytes(operation_.inputs) : 0;
     const std::uint64_t out = sink_.kind == SinkKind::to_master ? row_bytes(operation_.outputs) : 0;
     compute.bytes = static_cast<std::uint64_t>(chunk.window.count) * std::max(in, out);
-    compute.from.device = out >= in ? on.device : 0;
-    compute.to.device = out >= in ? 0 : on.device;
+    const int here = executor_.devices()[on.device].info().index,
+              master = executor_.devices().master().info().index;
+    compute.from.device = out >= in ? here : master;
+    compute.to.device = out >= in ? master : here;
   }
   const int launched = graph_.add(on.device, StreamRole::compute, std::move(compute));
   graph_.nodes().back().timed = sampled_;

@@ -35,7 +35,7 @@ class LaunchContext {
 struct CopyEnd {
   static constexpr int by_address = -2, host = -1;
   const void* address = nullptr;
-  int device = by_address;  ///< an index in the device set, where the maker knows; `host` for host memory
+  int device = by_address;  ///< its DeviceInfo::index, where the maker knows; `host` for host memory
 };
 
 /// One unit of work for a stream: what it is called, what it touches, and how to do it.
