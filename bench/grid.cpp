@@ -6,8 +6,10 @@
 #include <memory>
 
 #include "bench/grid_solve.hpp"
+#include "grid/prepared_state.hpp"
 #include "shardwise/grid/solvers.hpp"
 #include "shardwise/runtime/copy.hpp"
+#include "shardwise/runtime/links.hpp"
 
 namespace shardwise::bench {
 
@@ -100,12 +102,14 @@ void add_single(std::vector<Case>& cases, const DeviceSet& devices, std::int64_t
   const CartesianGrid grid = box(n, n, n);
   const double cells = static_cast<double>(grid.cell_count());
   const auto bytes = static_cast<std::int64_t>(cells) * static_cast<std::int64_t>(sizeof(T));
+  // A row for the forward operator is held against one thread a cell, one for its adjoint against the
+  // forward.
   const auto add = [&](const std::string& name, double words, const std::shared_ptr<Work<T>>& work, bool back,
                        const std::shared_ptr<Work<T>>& plain) {
     Case row;
     row.name = fmt::format("{}-{}", name, type);
-    row.work =
-        fmt::format("{}, {} {}{}", name, grid.shape_text(), type, plain ? "; one: one thread a cell" : "");
+    row.work = fmt::format("{}, {} {}; one: {}", name, grid.shape_text(), type,
+                           back ? "the forward" : "one thread a cell");
     row.devices = first[0].name();
     row.mode = "one device";
     row.units = cells;
@@ -115,7 +119,7 @@ void add_single(std::vector<Case>& cases, const DeviceSet& devices, std::int64_t
       *best = std::min(*best, s);
       return s;
     };
-    if (plain) row.one = [plain, count, back] { return plain->apply(count, back); };
+    row.one = [other = back ? work : plain, count] { return other->apply(count); };
     row.limit = "copy";
     row.limit_seconds = copy_rate(first, bytes, words, count);
     row.note_after = [best, words, cells] {
@@ -138,21 +142,55 @@ void add_single(std::vector<Case>& cases, const DeviceSet& devices, std::int64_t
   add("diffusion-adjoint", 3, with_kappa, true, nullptr);
 }
 
-/// One CG iteration of -Laplacian against its 11 words a cell.
-void add_cg(std::vector<Case>& cases, const DeviceSet& devices, std::int64_t n, int iterations) {
+/// A product as a solver calls it, with p . A p, against the application of the operator to a field.
+template <class T>
+void add_product(std::vector<Case>& cases, const DeviceSet& devices, std::int64_t n, int count,
+                 const char* type) {
+  const DeviceSet first = devices.first();
+  const CartesianGrid grid = box(n, n, n);
+  const auto work = std::make_shared<Work<T>>(grid, first, 1, -laplacian(grid), PrepareOptions{});
+  const auto sums = std::make_shared<FieldSums>(work->blocks, Accumulation::exact);
+  for (const bool with_sum : {false, true}) {
+    Case row;
+    row.name = fmt::format("{}-{}", with_sum ? "mul-with-dot" : "mul", type);
+    row.work = fmt::format("y = A x on solver vectors{}, {} {}; one: apply to fields",
+                           with_sum ? " and x . y, exact, on the host" : "", grid.shape_text(), type);
+    row.devices = first[0].name();
+    row.mode = "one device";
+    row.units = static_cast<double>(grid.cell_count());
+    const auto p = std::make_shared<Field<T>>(work->blocks, "p"),
+               q = std::make_shared<Field<T>>(work->blocks, "q");
+    p->fill(T(1));
+    row.all = [=] {
+      work->blocks.synchronize();
+      const auto start = Clock::now();
+      for (int i = 0; i < count; ++i)
+        if (with_sum)
+          apply_with_dot(work->a, *q, *p, *sums);
+        else
+          work->a.apply(*q, *p);
+      work->blocks.synchronize();
+      return seconds_since(start) / count;
+    };
+    row.one = [=] { return work->apply(count); };
+    cases.push_back(std::move(row));
+  }
+}
+
+/// CG on Poisson to 1e-8: an iteration, with all that a solve does around them, against its 11 words a
+/// cell.
+void add_cg(std::vector<Case>& cases, const DeviceSet& devices, std::int64_t n) {
   const DeviceSet first = devices.first();
   const CartesianGrid grid = box(n, n, n);
   struct Solve : Work<double> {
     using Work<double>::Work;
-    double run(int count) {
+    SolverResult last;
+    double run() {
       y.fill(0);
       blocks.synchronize();
-      SolverOptions<double> options;
-      options.rtol = 0;
-      options.max_iterations = count;
       const auto start = Clock::now();
-      const SolverResult result = conjugate_gradient(a, y, x, options);
-      return seconds_since(start) / static_cast<double>(result.iterations);
+      last = conjugate_gradient(a, y, x, SolverOptions<double>{});
+      return seconds_since(start) / static_cast<double>(last.iterations);
     }
   };
   const auto work = std::make_shared<Solve>(grid, first, 1, -laplacian(grid), PrepareOptions{});
@@ -161,13 +199,17 @@ void add_cg(std::vector<Case>& cases, const DeviceSet& devices, std::int64_t n, 
       [](double x, double y, double z) { return (x > 0.4 ? 1 : -0.7) * (y < 0.3 ? 1 : 0.2) + z * z * x; });
   Case row;
   row.name = "cg-iteration-double";
-  row.work = fmt::format("one of {} CG iterations with exact sums, {} double", iterations, grid.shape_text());
+  row.work = fmt::format("an iteration of CG with exact sums to 1e-8, {} double", grid.shape_text());
   row.devices = first[0].name();
   row.mode = "one device";
   row.units = static_cast<double>(grid.cell_count());
-  row.all = [work, iterations] { return work->run(iterations); };
+  row.all = [work] { return work->run(); };
   row.limit = "copy, 11 words";
   row.limit_seconds = copy_rate(first, grid.cell_count() * 8, 11, 8);
+  row.note_after = [work] {
+    return fmt::format("{} iterations, {}, |f - A u| / |f| = {:.2e}", work->last.iterations,
+                       work->last.reason(), work->last.true_residual / (work->last.tolerance / 1e-8));
+  };
   cases.push_back(std::move(row));
 }
 
@@ -196,17 +238,40 @@ void add_scaling(std::vector<Case>& cases, const DeviceSet& devices, std::int64_
       row.one = [one, count] { return one->apply(count); };
       cases.push_back(std::move(row));
     }
-  // The exchange alone: an operator that is all ghosts on thin blocks.
-  const CartesianGrid thin = box(n, n, 2 * parts);
-  const auto exchange = std::make_shared<Work<T>>(thin, devices, parts, laplacian(thin), PrepareOptions{});
+  // The exchange alone: one plane to either neighbour.
+  const CartesianGrid grid = box(n, n, n * parts);
+  struct Exchange {
+    Exchange(const CartesianGrid& g, const DeviceSet& d, int p)
+        : blocks(g, LocalDevices{d, p}), field(blocks, "x"), halo(blocks, blocks.layout()) {
+      field.fill(T(1));
+    }
+    Blocks blocks;
+    Field<T> field;
+    HaloExchange<T> halo;
+  };
+  const auto exchange = std::make_shared<Exchange>(grid, devices, parts);
+  const auto bytes = static_cast<std::uint64_t>(n * n) * sizeof(T);
   Case row;
   row.name = fmt::format("exchange-{}", type);
-  row.work =
-      fmt::format("laplacian on two planes a device, {} {}: launches and messages", thin.shape_text(), type);
+  row.work = fmt::format("the ghosts of {} {} on {} devices: {} bytes to either neighbour", grid.shape_text(),
+                         type, parts, bytes);
   row.devices = devices.spec();
   row.mode = "blocking";
   row.units = static_cast<double>(n * n * 2 * (parts - 1));
-  row.all = [exchange, count] { return exchange->apply(count); };
+  row.all = [exchange, count] {
+    exchange->blocks.synchronize();
+    const auto start = Clock::now();
+    for (int i = 0; i < count; ++i) exchange->halo.scatter(exchange->field.storage());
+    exchange->blocks.synchronize();
+    return seconds_since(start) / count;
+  };
+  row.limit = "the slowest link";
+  row.limit_seconds = [devices, bytes] {
+    double slowest = 0;
+    for (const DeviceLink& link : measure_links(devices, {bytes, 5}))
+      slowest = std::max(slowest, static_cast<double>(bytes) / link.bytes_per_s);
+    return slowest;
+  };
   cases.push_back(std::move(row));
 }
 
@@ -220,7 +285,9 @@ std::vector<Case> grid_cases(const Settings& settings) {
   std::vector<Case> cases;
   add_single<float>(cases, devices, n, count, "float");
   add_single<double>(cases, devices, n, count, "double");
-  add_cg(cases, devices, settings.quick ? 48 : gpu ? 256 : 128, settings.quick ? 10 : gpu ? 100 : 20);
+  add_product<float>(cases, devices, n, count, "float");
+  add_product<double>(cases, devices, n, count, "double");
+  add_cg(cases, devices, settings.quick ? 48 : gpu ? 256 : 96);
   if (devices.size() > 1) {
     add_scaling<float>(cases, devices, n, count, "float");
     add_scaling<double>(cases, devices, n, count, "double");

@@ -45,18 +45,23 @@ SW_HD inline double bin_magic(std::int32_t bin) {
   return 1.5 * power_of_two(52 + 32 * bin);
 }
 
-/// Raises the window; lower digits fall out.
+/// Raises the window; lower digits fall out. (Step by step, so that the digits can be registers.)
 SW_HD inline void raise(BinnedSum& sum, std::int32_t top) {
-  if (top <= sum.top) return;
   const std::int32_t by = top - sum.top;
-  for (std::int32_t k = 2; k >= 0; --k) sum.digit[k] = k >= by ? sum.digit[k - by] : 0;
+  if (by <= 0) return;
+  for (std::int32_t step = 0; step < 3; ++step) {
+    if (step == by) break;
+    sum.digit[2] = sum.digit[1];
+    sum.digit[1] = sum.digit[0];
+    sum.digit[0] = 0;
+  }
   sum.top = top;
 }
 
-SW_HD inline void merge(BinnedSum& sum, const BinnedSum& other) {
+SW_HD inline void merge(BinnedSum& sum, BinnedSum other) {
   raise(sum, other.top);
-  const std::int32_t below = sum.top - other.top;
-  for (std::int32_t k = 0; k + below < 3; ++k) sum.digit[k + below] += other.digit[k];
+  raise(other, sum.top);
+  for (int k = 0; k < 3; ++k) sum.digit[k] += other.digit[k];
   sum.bad |= other.bad;
 }
 

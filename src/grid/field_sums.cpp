@@ -15,6 +15,8 @@ namespace {
 
 constexpr int host_pieces = 64;
 constexpr std::int64_t most_of_a_piece = std::int64_t{1} << 31;
+// A slice is at most 2^31 units, a digit of a SumCell has 63 bits.
+constexpr std::int64_t most_of_a_cell = (std::int64_t{1} << 32) - 1;
 
 /// Cells of one piece, in runs that fit a small buffer.
 template <class Body>
@@ -41,7 +43,6 @@ class HostSum {
         for (int l = 0; l < lanes; ++l) {
           const double v = std::abs(values_[s][i + l]);
           size[l] = v > size[l] ? v : size[l];
-          plain_[s][l] += values_[s][i + l];
         }
       double largest = 0;
       for (const double v : size) largest = v > largest ? v : largest;
@@ -69,33 +70,26 @@ class HostSum {
     }
     filled_ = 0;
   }
-  SumPartial finish() {
+  PieceSums finish() {
     flush();
-    for (int s = 0; s < count; ++s)
-      for (const double v : plain_[s]) result_.plain[s] += v;
     return result_;
   }
 
  private:
   double values_[count][run + 8];
-  double plain_[count][8] = {};
   std::int64_t filled_ = 0;
-  SumPartial result_;
+  PieceSums result_;
 };
 
 template <class Body>
-void sum_cells(LaunchContext& context, const CellBox& box, const Body& body, [[maybe_unused]] bool exact,
-               SumPartial* partials) {
-#if SHARDWISE_WITH_CUDA
-  if (context.native_stream()) return sum_cells_on_cuda(context, box, body, exact, partials);
-#endif
+void sum_cells_on_host(LaunchContext& context, const CellBox& box, const Body& body, PieceSums* pieces) {
   const std::int64_t rows = box.size(1) * box.size(2);
   context.parallel_for(host_pieces, 1, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t piece = first; piece < last; ++piece) {
       HostSum<Body> sum;
       for (std::int64_t row = rows * piece / host_pieces; row < rows * (piece + 1) / host_pieces; ++row)
         sum.add(body, box.lo[0], box.hi[0], box.lo[1] + row % box.size(1), box.lo[2] + row / box.size(1));
-      partials[piece] = sum.finish();
+      pieces[piece] = sum.finish();
     }
   });
 }
@@ -120,23 +114,36 @@ FieldSums::FieldSums(const Blocks& blocks, Accumulation accumulation)
     p.part = part;
     p.box = {{0, 0, 0}, {grid.cells(0), grid.cells(1), grid.cells(2)}};
     Stream& stream = state.transport->compute(part);
+    p.on_cuda = stream.device().kind() == PlatformKind::cuda;
+    all_cuda_ = all_cuda_ && p.on_cuda;
     p.pieces = host_pieces;
 #if SHARDWISE_WITH_CUDA
-    if (stream.device().kind() == PlatformKind::cuda) p.pieces = cuda_sum_pieces(p.box.count());
+    if (p.on_cuda) p.pieces = cuda_sum_pieces(p.box.count());
 #endif
     // A piece of the host is made of whole rows.
     const std::int64_t rows = p.box.size(1) * p.box.size(2), row = p.box.size(0);
-    const std::int64_t largest =
-        p.pieces == host_pieces ? (rows + p.pieces - 1) / p.pieces * row : p.box.count() / p.pieces + 4096;
-    if (exact_ && largest > most_of_a_piece)
+    const std::int64_t largest = p.on_cuda ? p.box.count() : (rows + p.pieces - 1) / p.pieces * row;
+    const std::int64_t most = p.on_cuda ? most_of_a_cell : most_of_a_piece;
+    if (exact_ && largest > most)
       throw GridError(
           GridErrorCode::bad_argument,
-          fmt::format("sums: exact ones take at most 2^31 cells at a time, but part {} of {} has to add {}; "
-                      "cut the grid into more parts, or use ordered",
-                      part, grid.shape_text(), largest),
+          fmt::format("sums: exact ones take at most {} cells at a time, but part {} of {} has to add "
+                      "{}; cut the grid into more parts, or use ordered",
+                      most, part, grid.shape_text(), largest),
           {static_cast<double>(part), static_cast<double>(largest)});
-    p.partials = QueuedBuffer<SumPartial>(state.queue, stream, p.pieces, "partial sums");
-    p.host = state.transport->host_memory(static_cast<std::uint64_t>(p.pieces) * sizeof(SumPartial));
+    std::uint64_t bytes = 0;
+    if (!exact_) {
+      p.plain = QueuedBuffer<PlainPartial>(state.queue, stream, p.pieces, "partial sums");
+      bytes = p.plain.bytes();
+    } else if (p.on_cuda) {
+      p.cells = QueuedBuffer<SumCell>(state.queue, stream, 2, "sums");
+      bytes = p.cells.bytes();
+      state.queue.enqueue(stream, zero_operation("clear sums", p.cells.data(), bytes, {p.cells.writes()}));
+    } else {
+      p.exact = QueuedBuffer<PieceSums>(state.queue, stream, p.pieces, "partial sums");
+      bytes = p.exact.bytes();
+    }
+    p.host = state.transport->host_memory(bytes);
     parts_.push_back(std::move(p));
   }
 }
@@ -144,32 +151,56 @@ FieldSums::FieldSums(const Blocks& blocks, Accumulation accumulation)
 template <class MakeBody, class Accesses>
 std::array<double, 2> FieldSums::run(const char* name, const MakeBody& make_body, const Accesses& accesses) {
   BlocksState& state = blocks_.state();
-  ++sums_;
-  std::vector<Event> events;
   for (std::size_t b = 0; b < parts_.size(); ++b) {
     Part& p = parts_[b];
-    Stream& stream = state.transport->compute(p.part);
     Operation operation;
     operation.name = name;
     operation.items = p.box.count();
     operation.accesses = accesses(b);
-    operation.accesses.add(p.partials.writes());
-    const bool fast = accumulation_ == Accumulation::fast;
-    std::uint64_t bytes = p.partials.bytes();
-    if (exact_) {
-      operation.body = [body = make_body(b), box = p.box, out = p.partials.data()](LaunchContext& context) {
-        sum_cells(context, box, body, true, out);
+    if (!exact_) {
+      operation.accesses.add(p.plain.writes());
+      operation.body = [body = make_body(b), box = p.box, pieces = p.pieces,
+                        fast = accumulation_ == Accumulation::fast, out = p.plain.data()](
+                           LaunchContext& context) { plain_sums(context, box, body, pieces, fast, out); };
+    } else if (p.on_cuda) {
+      operation.accesses.add(p.cells.writes());
+#if SHARDWISE_WITH_CUDA
+      operation.body = [body = make_body(b), box = p.box, out = p.cells.data()](LaunchContext& context) {
+        sum_cells_on_cuda(context, box, body, out);
       };
+#endif
     } else {
-      auto* const out = reinterpret_cast<PlainPartial*>(p.partials.data());
-      bytes = static_cast<std::uint64_t>(fast ? 1 : p.pieces) * sizeof(PlainPartial);
-      operation.body = [body = make_body(b), box = p.box, pieces = p.pieces, fast,
-                        out](LaunchContext& context) { plain_sums(context, box, body, pieces, fast, out); };
+      operation.accesses.add(p.exact.writes());
+      operation.body = [body = make_body(b), box = p.box, out = p.exact.data()](LaunchContext& context) {
+        sum_cells_on_host(context, box, body, out);
+      };
     }
-    state.queue.enqueue(stream, std::move(operation));
-    state.queue.enqueue(
-        stream, copy_operation("partial sums", p.host.get(), p.partials.data(), bytes, {p.partials.reads()}));
-    events.push_back(state.queue.record(stream));
+    state.queue.enqueue(state.transport->compute(p.part), std::move(operation));
+  }
+  return finish();
+}
+
+std::array<double, 2> FieldSums::finish() {
+  BlocksState& state = blocks_.state();
+  ++sums_;
+  const bool fast = accumulation_ == Accumulation::fast;
+  std::vector<Event> events;
+  for (Part& p : parts_) {
+    Stream& stream = state.transport->compute(p.part);
+    const auto fetch = [&](const void* from, std::uint64_t bytes, const Access& access) {
+      state.queue.enqueue(stream, copy_operation("partial sums", p.host.get(), from, bytes, {access}));
+      events.push_back(state.queue.record(stream));
+    };
+    if (!exact_) {
+      fetch(p.plain.data(), fast ? sizeof(PlainPartial) : p.plain.bytes(), p.plain.reads());
+    } else if (p.on_cuda) {
+      fetch(p.cells.data(), p.cells.bytes(), p.cells.reads());
+      // Empty for the next one, behind what this one waits for.
+      state.queue.enqueue(stream,
+                          zero_operation("clear sums", p.cells.data(), p.cells.bytes(), {p.cells.writes()}));
+    } else {
+      fetch(p.exact.data(), p.exact.bytes(), p.exact.reads());
+    }
   }
   for (const Event& event : events) event.wait_on_host();
   bool failed = false;
@@ -177,17 +208,18 @@ std::array<double, 2> FieldSums::run(const char* name, const MakeBody& make_body
   if (failed) blocks_.synchronize();  // throws what began it
   BinnedTotal exact[2];
   double plain[2] = {0, 0};
-  for (const Part& p : parts_) {
-    if (!exact_) {
-      const auto* partials = static_cast<const PlainPartial*>(p.host.get());
-      for (int piece = 0; piece < (accumulation_ == Accumulation::fast ? 1 : p.pieces); ++piece)
-        for (int s = 0; s < 2; ++s) plain[s] += partials[piece].sum[s];
-      continue;
+  for (const Part& p : parts_)
+    for (int s = 0; s < 2; ++s) {
+      const int pieces = !exact_ ? (fast ? 1 : p.pieces) : p.on_cuda ? 1 : p.pieces;
+      for (int piece = 0; piece < pieces; ++piece) {
+        if (!exact_)
+          plain[s] += static_cast<const PlainPartial*>(p.host.get())[piece].sum[s];
+        else if (p.on_cuda)
+          exact[s].add(static_cast<const SumCell*>(p.host.get())[s].value());
+        else
+          exact[s].add(static_cast<const PieceSums*>(p.host.get())[piece].exact[s]);
+      }
     }
-    const auto* partials = static_cast<const SumPartial*>(p.host.get());
-    for (int piece = 0; piece < p.pieces; ++piece)
-      for (int s = 0; s < 2; ++s) exact[s].add(partials[piece].exact[s]);
-  }
   // Other processes' sums, in rank order.
   std::vector<std::int64_t> words;
   for (int s = 0; s < 2; ++s) {
@@ -252,33 +284,54 @@ std::array<double, 2> FieldSums::two_dots(const Field<T>& x, const Field<T>& y) 
 }
 
 template <class T>
-std::array<double, 2> FieldSums::cg_update(Field<T>& x, Field<T>& r, const Field<T>& p, const Field<T>& q,
-                                           const Field<T>* d, T alpha) {
+std::array<double, 2> FieldSums::residual_update(Field<T>& r, const Field<T>& q, const Field<T>* d, T alpha) {
   return run(
-      "cg update",
+      "residual",
       [&](std::size_t b) {
-        return CgUpdateBody<T>{writable(x.storage().local[b]),
-                               writable(r.storage().local[b]),
-                               readable(p.storage().local[b]),
-                               readable(q.storage().local[b]),
-                               d ? readable(d->storage().local[b]) : CellPointer<const T>{},
-                               alpha};
+        return ResidualBody<T>{writable(r.storage().local[b]), readable(q.storage().local[b]),
+                               d ? readable(d->storage().local[b]) : CellPointer<const T>{}, alpha};
       },
       [&](std::size_t b) {
-        AccessList list{
-            x.storage().local[b].owned(AccessMode::write), r.storage().local[b].owned(AccessMode::write),
-            p.storage().local[b].owned(AccessMode::read), q.storage().local[b].owned(AccessMode::read)};
+        AccessList list{r.storage().local[b].owned(AccessMode::write),
+                        q.storage().local[b].owned(AccessMode::read)};
         if (d) list.add(d->storage().local[b].owned(AccessMode::read));
         return list;
       });
 }
 
-#define SW_INSTANTIATE(T)                                                                    \
-  template double FieldSums::dot(const Field<T>&, const Field<T>&);                          \
-  template double FieldSums::total(const Field<T>&);                                         \
-  template std::array<double, 2> FieldSums::two_dots(const Field<T>&, const Field<T>&);      \
-  template std::array<double, 2> FieldSums::cg_update(Field<T>&, Field<T>&, const Field<T>&, \
-                                                      const Field<T>&, const Field<T>*, T)
+template <class T>
+void enqueue_direction(const Blocks& blocks, Field<T>& x, Field<T>& p, const Field<T>& z, const Field<T>* d,
+                       T alpha, T beta) {
+  BlocksState& state = blocks.state();
+  for (std::size_t b = 0; b < state.parts.size(); ++b) {
+    const FieldBlock<T>& block = p.storage().local[b];
+    Operation operation;
+    operation.name = "direction";
+    operation.accesses = {x.storage().local[b].owned(AccessMode::write), block.owned(AccessMode::write),
+                          z.storage().local[b].owned(AccessMode::read)};
+    if (d) operation.accesses.add(d->storage().local[b].owned(AccessMode::read));
+    const CellBox box{{0, 0, 0}, {block.layout.cells[0], block.layout.cells[1], block.layout.cells[2]}};
+    operation.items = box.count();
+    operation.body = [box,
+                      body = DirectionBody<T>{writable(x.storage().local[b]), writable(block),
+                                              readable(z.storage().local[b]),
+                                              d ? readable(d->storage().local[b]) : CellPointer<const T>{},
+                                              alpha, beta}](LaunchContext& context) {
+#if SHARDWISE_WITH_CUDA
+      if (context.native_stream()) return direction_on_cuda(context, box, body);
+#endif
+      for_each_cell_on_host(context, box, body);
+    };
+    state.queue.enqueue(state.transport->compute(block.part), std::move(operation));
+  }
+}
+
+#define SW_INSTANTIATE(T)                                                                                    \
+  template double FieldSums::dot(const Field<T>&, const Field<T>&);                                          \
+  template double FieldSums::total(const Field<T>&);                                                         \
+  template std::array<double, 2> FieldSums::two_dots(const Field<T>&, const Field<T>&);                      \
+  template std::array<double, 2> FieldSums::residual_update(Field<T>&, const Field<T>&, const Field<T>*, T); \
+  template void enqueue_direction(const Blocks&, Field<T>&, Field<T>&, const Field<T>&, const Field<T>*, T, T)
 SW_INSTANTIATE(float);
 SW_INSTANTIATE(double);
 

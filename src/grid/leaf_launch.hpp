@@ -6,6 +6,8 @@
 
 namespace shardwise {
 
+struct SumCell;
+
 enum class LeafKind : std::uint8_t { laplacian, difference, diffusion, advection, advection_adjoint };
 enum class LeafAction : std::uint8_t { apply, lift, diagonal, transpose, kappa_gradient, kappa_scatter };
 
@@ -41,6 +43,8 @@ struct LeafCall {
   T alpha = 1, beta = 0;
   LiftFaces<T> faces;
   CellBox box;
+  /// Where not null: adds the exact sum of x . y to it; only for calls that sum_fits() says yes to.
+  SumCell* sum = nullptr;
 };
 
 template <class T>
@@ -53,6 +57,9 @@ void launch_leaf(LaunchContext& context, const LeafCall<double>& call);
 #if SHARDWISE_WITH_CUDA
 template <class T>
 void launch_leaf_on_cuda(LaunchContext& context, const LeafCall<T>& call);
+/// Whether the launch of this call on a CUDA device can sum x . y on the way.
+template <class T>
+bool sum_fits(const Device& device, const LeafCall<T>& call);
 #endif
 
 }  // namespace shardwise

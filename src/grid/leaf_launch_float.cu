@@ -1,15 +1,20 @@
-// The bodies of all leaves in float on CUDA: one thread a cell, and the march where it fits.
+// The bodies of all leaves in float on CUDA: one thread a cell, and the march of tiles where it fits.
 
 #include "grid/cell_launch.cuh"
 #include "grid/leaf_dispatch.hpp"
-#include "grid/march_launch.cuh"
+#include "grid/tile_launch.cuh"
 
 namespace shardwise {
 
 template <>
 void launch_leaf_on_cuda(LaunchContext& context, const LeafCall<float>& call) {
-  if (call.box.count() == 0 || march(context, call)) return;
+  if (call.box.count() == 0 || march_tiles(context, call)) return;
   dispatch_leaf(call, [&](const auto& body) { for_each_cell_on_cuda(context, call.box, body); });
+}
+
+template <>
+bool sum_fits(const Device& device, const LeafCall<float>& call) {
+  return call.box.count() == 0 || march_fits(device.info().index, call);
 }
 
 }  // namespace shardwise

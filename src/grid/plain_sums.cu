@@ -83,7 +83,7 @@ SW_INSTANTIATE(DotBody<float>);
 SW_INSTANTIATE(DotBody<double>);
 SW_INSTANTIATE(TwoDotsBody<float>);
 SW_INSTANTIATE(TwoDotsBody<double>);
-SW_INSTANTIATE(CgUpdateBody<float>);
-SW_INSTANTIATE(CgUpdateBody<double>);
+SW_INSTANTIATE(ResidualBody<float>);
+SW_INSTANTIATE(ResidualBody<double>);
 
 }  // namespace shardwise

@@ -183,6 +183,16 @@ void PreparedOperator<T>::reset_stats() {
   state_->stats = {};
 }
 
+template <class T>
+double apply_with_dot(PreparedOperator<T>& a, Field<T>& y, const Field<T>& x, FieldSums& sums) {
+  PreparedState<T>& state = OperatorInternals::state(a);
+  check_fields(state, y, x, "apply");
+  ++state.stats.applies;
+  return state.run_with_dot(y.storage(), x.storage(), sums) ? sums.fused() : sums.dot(x, y);
+}
+template double apply_with_dot(PreparedOperator<float>&, Field<float>&, const Field<float>&, FieldSums&);
+template double apply_with_dot(PreparedOperator<double>&, Field<double>&, const Field<double>&, FieldSums&);
+
 template class PreparedOperator<float>;
 template class PreparedOperator<double>;
 

@@ -47,7 +47,8 @@ Split split(const CartesianGrid& grid) {
 
 template <class T>
 void PreparedState<T>::enqueue_call(const Term<T>& term, std::size_t b, const LeafCall<T>& call,
-                                    const char* name, std::initializer_list<Access> accesses) {
+                                    const char* name, std::initializer_list<Access> accesses,
+                                    const FieldSums* sums) {
   if (call.box.count() == 0) return;
   Operation operation;
   operation.name = fmt::format("{} {}", name, to_string(term.kind));
@@ -57,6 +58,7 @@ void PreparedState<T>::enqueue_call(const Term<T>& term, std::size_t b, const Le
     for (const Field<T>& field : coefficients[static_cast<std::size_t>(term.coefficient)].components)
       operation.accesses.add(field.storage().local[b].access(AccessMode::read));
   if (!term.given.empty()) operation.accesses.add(term.given[b].buffer.reads());
+  if (call.sum) operation.accesses.add(sums->cell_access(b));
   operation.body = [call](LaunchContext& context) { launch_leaf(context, call); };
   ++stats.launches;
   BlocksState& shared = blocks.state();
@@ -72,43 +74,73 @@ void PreparedState<T>::exchange(FieldStorage<T>& x, Segment& segment) {
 }
 
 template <class T>
-void PreparedState<T>::run_stencil(Term<T>& term, FieldStorage<T>& y, FieldStorage<T>& x, T alpha, T beta,
-                                   Segment& segment) {
+bool PreparedState<T>::run_stencil(Term<T>& term, FieldStorage<T>& y, FieldStorage<T>& x, T alpha, T beta,
+                                   Segment& segment, FieldSums* sums) {
   const bool fresh = halo.is_needed() && !segment.exchanged;
   exchange(x, segment);
   std::int64_t largest = 0;
   for (const LeafCall<T>& call : term.calls) largest = std::max(largest, call.box.count());
   const bool overlap = fresh && (options.overlap == Overlap::on ||
                                  (options.overlap == Overlap::automatic && largest >= overlap_from_cells));
-  const auto call_for = [&](std::size_t b) {
+  struct Launch {
+    std::size_t b;
+    const char* name;
+    bool reads_ghosts;
+    LeafCall<T> call;
+  };
+  std::vector<Launch> launches;
+  const auto add = [&](std::size_t b, const char* name, bool reads_ghosts, const CellBox& box) {
     LeafCall<T> call = term.calls[b];
     call.x = x.local[b].cell();
     call.y = y.local[b].cell();
     call.alpha = alpha;
     call.beta = beta;
-    return call;
+    call.box = box;
+    launches.push_back({b, name, reads_ghosts, call});
   };
   if (!overlap) {
-    for (std::size_t b = 0; b < term.calls.size(); ++b)
-      enqueue_call(term, b, call_for(b), "apply",
-                   {x.local[b].access(AccessMode::read), y.local[b].owned(AccessMode::write)});
-    return;
-  }
-  std::vector<Split> splits;
-  for (std::size_t b = 0; b < term.calls.size(); ++b) {
-    splits.push_back(split(blocks.local_grid(x.local[b].part)));
-    LeafCall<T> call = call_for(b);
-    call.box = splits[b].interior;
-    enqueue_call(term, b, call, "inner",
-                 {x.local[b].owned(AccessMode::read), y.local[b].owned(AccessMode::write)});
-  }
-  for (std::size_t b = 0; b < term.calls.size(); ++b)
-    for (const CellBox& box : splits[b].shell) {
-      LeafCall<T> call = call_for(b);
-      call.box = box;
-      enqueue_call(term, b, call, "shell",
-                   {x.local[b].access(AccessMode::read), y.local[b].owned(AccessMode::write)});
+    for (std::size_t b = 0; b < term.calls.size(); ++b) add(b, "apply", true, term.calls[b].box);
+  } else {
+    std::vector<Split> splits;
+    for (std::size_t b = 0; b < term.calls.size(); ++b) {
+      splits.push_back(split(blocks.local_grid(x.local[b].part)));
+      add(b, "inner", false, splits[b].interior);
     }
+    for (std::size_t b = 0; b < term.calls.size(); ++b)
+      for (const CellBox& box : splits[b].shell) add(b, "shell", true, box);
+  }
+  bool summing = false;
+#if SHARDWISE_WITH_CUDA
+  if (sums && sums->takes_fused_sums()) {
+    summing = true;
+    for (Launch& launch : launches) {
+      const Stream& stream = blocks.state().transport->compute(blocks.state().parts[launch.b]);
+      launch.call.sum = sums->cell(launch.b);
+      summing = summing && sum_fits(stream.device(), launch.call);
+    }
+  }
+#endif
+  for (Launch& launch : launches) {
+    if (!summing) launch.call.sum = nullptr;
+    const FieldBlock<T>& from = x.local[launch.b];
+    enqueue_call(term, launch.b, launch.call, launch.name,
+                 {launch.reads_ghosts ? from.access(AccessMode::read) : from.owned(AccessMode::read),
+                  y.local[launch.b].owned(AccessMode::write)},
+                 sums);
+  }
+  return summing;
+}
+
+template <class T>
+bool PreparedState<T>::run_with_dot(FieldStorage<T>& y, FieldStorage<T>& x, FieldSums& sums) {
+  T alpha = 1;
+  Term<T>* term = forward.get();
+  for (; term->kind == NodeKind::scaled && !term->transposed; term = term->a.get())
+    alpha = alpha * term->factor;
+  Segment segment;
+  if (term->is_stencil() && !term->transposed) return run_stencil(*term, y, x, alpha, T(0), segment, &sums);
+  run(*forward, y, x, T(1), T(0), segment);
+  return false;
 }
 
 template <class T>
@@ -247,7 +279,7 @@ void PreparedState<T>::run(Term<T>& term, FieldStorage<T>& y, FieldStorage<T>& x
     case NodeKind::user:
       return run_user(term, y, x, alpha, beta);
     default:
-      return run_stencil(term, y, x, alpha, beta, segment);
+      run_stencil(term, y, x, alpha, beta, segment);
   }
 }
 

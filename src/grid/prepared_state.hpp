@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "grid/field_sums.hpp"
 #include "grid/halo_exchange.hpp"
 #include "grid/leaf_launch.hpp"
 #include "shardwise/grid/prepared_operator.hpp"
@@ -66,7 +67,11 @@ struct PreparedState {
   void run(Term<T>& term, FieldStorage<T>& y, FieldStorage<T>& x, T alpha, T beta, Segment& segment);
   void run_lift(Term<T>& term, FieldStorage<T>& y, T alpha, T beta);
   void run_diagonal(Term<T>& term, FieldStorage<T>& y, T alpha, T beta);
-  void run_stencil(Term<T>& term, FieldStorage<T>& y, FieldStorage<T>& x, T alpha, T beta, Segment& segment);
+  /// With `sums`: the launches add x . y up on the way where they can all do that; whether they did.
+  bool run_stencil(Term<T>& term, FieldStorage<T>& y, FieldStorage<T>& x, T alpha, T beta, Segment& segment,
+                   FieldSums* sums = nullptr);
+  /// y <- L x, and x . y is on its way in `sums`; false: y is right, but x . y is still to be summed.
+  bool run_with_dot(FieldStorage<T>& y, FieldStorage<T>& x, FieldSums& sums);
   void run_transposed(Term<T>& term, FieldStorage<T>& y, FieldStorage<T>& x, T alpha, T beta);
   void run_user(Term<T>& term, FieldStorage<T>& y, FieldStorage<T>& x, T alpha, T beta);
   void run_user_on_scratch(Term<T>& term, FieldStorage<T>& y, T alpha, T beta);
@@ -75,11 +80,23 @@ struct PreparedState {
   void scale_only(FieldStorage<T>& y, T beta);
   void exchange(FieldStorage<T>& x, Segment& segment);
   void enqueue_call(const Term<T>& term, std::size_t b, const LeafCall<T>& call, const char* name,
-                    std::initializer_list<Access> accesses);
+                    std::initializer_list<Access> accesses, const FieldSums* sums = nullptr);
   Term<T>& single_diffusion(T& factor, const char* call);
   void run_kappa(LeafAction action, FieldStorage<T>& g, FieldStorage<T>& w, FieldStorage<T>& u,
                  int component);
 };
+
+/// The state of a PreparedOperator, for the solvers.
+struct OperatorInternals {
+  template <class T>
+  static PreparedState<T>& state(PreparedOperator<T>& a) {
+    return *a.state_;
+  }
+};
+
+/// a.apply(y, x) and x . y, in one pass where the operator is one leaf that the device can sum over.
+template <class T>
+double apply_with_dot(PreparedOperator<T>& a, Field<T>& y, const Field<T>& x, FieldSums& sums);
 
 /// Builds the terms of a normalized tree: allocates, cuts coefficients, exchanges their ghosts.
 template <class T>

@@ -6,6 +6,7 @@
 
 #include "grid/field_sums.hpp"
 #include "grid/pointwise.hpp"
+#include "grid/prepared_state.hpp"
 #include "shardwise/grid/grid_error.hpp"
 
 namespace shardwise {
@@ -164,45 +165,28 @@ SolverResult conjugate_gradient(PreparedOperator<T>& a, Field<T>& u, const Field
     d = inverse_diagonal(a);
   }
   SolverResult& result = solve.result();
-  // z = M^-1 r, or r itself; with Jacobi z is never stored.
-  const auto new_direction = [&](double beta) {
-    if (z) {
-      solve.axpby(p, *z, 1, beta);
-    } else {
-      BlocksState& state = blocks.state();
-      for (std::size_t b = 0; b < state.parts.size(); ++b) {
-        const FieldBlock<T>& from = r.storage().local[b];
-        const FieldBlock<T>& to = p.storage().local[b];
-        Operation operation;
-        operation.name = "direction";
-        operation.accesses = {from.owned(AccessMode::read), to.owned(AccessMode::write)};
-        if (d) operation.accesses.add(d->storage().local[b].owned(AccessMode::read));
-        operation.items = owned_box(from.layout).count();
-        operation.body = [from = from.ref(), to = to.ref(),
-                          field = d ? d->storage().local[b].cell() : nullptr,
-                          beta = static_cast<T>(beta)](LaunchContext& context) {
-          launch_scale<T>(context, to, from, field, T(1), beta);
-        };
-        state.queue.enqueue(state.transport->compute(from.part), std::move(operation));
-      }
-    }
-  };
   const auto precondition = [&] {
     if (!z) return;
     options.preconditioner(*z, r);
     solve.project(*z);
   };
+  // u += alpha p, which an iteration leaves to its end, and the next direction: p <- M^-1 r + beta p. With
+  // Jacobi, M^-1 r is never stored.
+  const auto turn = [&](double alpha, double beta) {
+    enqueue_direction(blocks, u, p, z ? *z : r, d ? &*d : nullptr, static_cast<T>(alpha),
+                      static_cast<T>(beta));
+  };
   solve.project(u);
   solve.residual(r);
   do {
     precondition();
-    new_direction(0);
+    p.fill(T(0));
+    turn(0, 0);
     double rr = solve.dot(r, r);
     double rz = z ? solve.dot(r, *z) : d ? solve.dot(r, p) : rr;
     if (solve.note(std::sqrt(rr))) continue;
     for (;;) {
-      a.apply(q, p);
-      const double pq = solve.dot(p, q);
+      const double pq = apply_with_dot(a, q, p, solve.sums());
       if (pq < 0 && result.iterations == 0)
         throw GridError(
             GridErrorCode::wrong_sign,
@@ -216,12 +200,15 @@ SolverResult conjugate_gradient(PreparedOperator<T>& a, Field<T>& u, const Field
       }
       const double alpha = rz / pq;
       const std::array<double, 2> sums =
-          solve.sums().cg_update(u, r, p, q, d ? &*d : nullptr, static_cast<T>(alpha));
+          solve.sums().residual_update(r, q, d ? &*d : nullptr, static_cast<T>(alpha));
       ++result.iterations;
-      if (solve.note(std::sqrt(sums[0]))) break;
+      if (solve.note(std::sqrt(sums[0]))) {
+        turn(alpha, 0);
+        break;
+      }
       precondition();
       const double next = z ? solve.dot(r, *z) : sums[1];
-      new_direction(next / rz);
+      turn(alpha, next / rz);
       rz = next;
     }
   } while (solve.verify(r));

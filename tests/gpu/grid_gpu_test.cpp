@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "grid/grid_cases.hpp"
+#include "grid/prepared_state.hpp"
 #include "shardwise/grid/multigrid.hpp"
 #include "shardwise/grid/solvers.hpp"
 
@@ -86,12 +87,20 @@ TEST(GridGpu, LeavesHaveTheHostsBits) {
   check<float>(line, leaf_cases(line));
 }
 
-/// Rows of several warps, more planes than a chunk, row ends inside a warp.
+/// Rows of several tiles, more planes than a chunk, row ends inside a tile, one cell in a dimension, ends
+/// that wrap.
 TEST(GridGpu, TheMarchHasTheBitsOfOneThreadACell) {
   if (gpu_count() == 0) GTEST_SKIP() << "no CUDA device answers";
-  for (const std::string conditions : {"DNPPRD", "PPNDPP"})
-    for (const std::vector<std::int64_t>& cells :
-         {std::vector<std::int64_t>{264, 21, 37}, {128, 8, 16}, {4, 3, 2}, {60, 130, 5}}) {
+  for (const std::string conditions : {"DNPPRD", "PPNDPP", "RDDDNN"})
+    for (const std::vector<std::int64_t>& cells : {std::vector<std::int64_t>{264, 21, 37},
+                                                   {128, 8, 16},
+                                                   {4, 3, 2},
+                                                   {60, 130, 5},
+                                                   {516, 17, 3},
+                                                   {1032, 5, 22},
+                                                   {4, 1, 1},
+                                                   {12, 33, 1},
+                                                   {8, 1, 6}}) {
       const CartesianGrid g = make_grid(cells, conditions);
       const Coefficient kappa(g, random_cells<double>(g, 90, 0.2, 3));
       for (const Operator& op : {laplacian(g), diffusion(kappa),
@@ -107,6 +116,7 @@ TEST(GridGpu, TheMarchHasTheBitsOfOneThreadACell) {
           return all;
         };
         for (const int parts : {1, 2}) {
+          if (parts > cells[2]) continue;
           const Blocks gpu(g, LocalDevices{open_devices("cuda:0"), parts});
           const Blocks host(g, Serial{1});
           const auto f = run(0.0f, gpu, false), fp = run(0.0f, gpu, true), fh = run(0.0f, host, false);
@@ -136,6 +146,46 @@ TEST(GridGpu, BlocksCutInEveryDimensionHaveTheHostsBits) {
           EXPECT_TRUE(same_bits(got[i], expected[i]))
               << c.name << " output " << i << " " << to_string(layout);
       }
+  }
+}
+
+/// y = A x and x . y in one pass: the bits of two, with and without an exchange that overlaps.
+TEST(GridGpu, SumsOnTheWayHaveTheBitsOfSumsApart) {
+  if (gpu_count() == 0) GTEST_SKIP() << "no CUDA device answers";
+  const auto check = [](auto type, const CartesianGrid& g) {
+    using T = decltype(type);
+    const Operator op = T(-1.5) * diffusion(Coefficient(g, random_cells<double>(g, 90, 0.2, 3)));
+    for (const Operator& a : {op, -laplacian(g), op + identity()}) {
+      const auto run = [&](const Blocks& blocks, const PrepareOptions& options, std::vector<T>& out) {
+        PreparedOperator<T> prepared(a, blocks, options);
+        FieldSums sums(blocks, Accumulation::exact);
+        Field<T> x = make_field(blocks, random_cells<T>(g, 1), "x"), y(blocks, "y");
+        const double first = apply_with_dot(prepared, y, x, sums),
+                     second = apply_with_dot(prepared, y, x, sums);
+        EXPECT_EQ(first, second) << "a sum is left over";
+        EXPECT_EQ(first, sums.dot(x, y));
+        out = y.gather();
+        return first;
+      };
+      std::vector<T> expected, got;
+      const double sum = run(Blocks(g, Serial{1}), {}, expected);
+      for (const DeviceSet& devices : gpu_sets())
+        for (const int parts : {1, 2, 3})
+          for (const Overlap overlap : {Overlap::off, Overlap::on}) {
+            if (parts < devices.size()) continue;
+            PrepareOptions options;
+            options.overlap = overlap;
+            SCOPED_TRACE(a.text() + " " + g.shape_text() + " on " + devices.spec() + " parts " +
+                         std::to_string(parts));
+            EXPECT_EQ(run(Blocks(g, LocalDevices{devices, parts}), options, got), sum);
+            EXPECT_TRUE(same_bits(got, expected));
+          }
+    }
+  };
+  for (const std::vector<std::int64_t>& cells :
+       {std::vector<std::int64_t>{40, 37, 21}, {520, 9, 8}, {7, 5, 6}}) {
+    check(0.0, make_grid(cells, "DNPPRD"));
+    check(0.0f, make_grid(cells, "PPNDPP"));
   }
 }
 

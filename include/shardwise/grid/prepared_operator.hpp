@@ -39,6 +39,7 @@ struct OperatorStats {
 
 template <class T>
 struct PreparedState;
+struct OperatorInternals;
 
 /// An operator that is ready to run on blocks: checked, cut, with every intermediate and buffer allocated.
 /// apply() allocates no device memory. Calls enqueue and return; results are ready once something waits
@@ -82,6 +83,7 @@ class PreparedOperator {
   void reset_stats();
 
  private:
+  friend struct OperatorInternals;
   std::unique_ptr<PreparedState<T>> state_;
 };
 
