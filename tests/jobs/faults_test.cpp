@@ -198,6 +198,35 @@ TEST(JobFaults, RandomSchedulesOnSim) {
   }
 }
 
+// What the platform itself makes fail: any allocation, launch or copy, devices that go away and operations
+// that never end. Right results or errors, one for each job.
+TEST(JobFaults, ScriptedFaultsOfSimDevices) {
+  const int rounds = long_run() ? 3000 : 300;
+  for (int round = 0; round < rounds; ++round) {
+    SCOPED_TRACE("round " + std::to_string(round));
+    Draw draw(static_cast<std::uint64_t>(round) + 5);
+    OpenOptions open;
+    open.sim_seed = draw.bits();
+    open.sim_faults =
+        "random " + std::to_string(round + 1) + " 0.00" + std::to_string(draw.whole(0, 9)) + "; deadline 5";
+    JobOptions options;
+    options.retries = 2;
+    options.memory_bytes = 1 << 20;
+    JobExecutor jobs(open_devices("sim:4", open), options);
+    const JobProgram program = scaled(3);
+    std::vector<Job> batch;
+    for (std::size_t i = 0; i < 60; ++i) batch.push_back(scaling_job(program, i, 1 + i % 9));
+    const auto results = jobs.run(std::move(batch));
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      ASSERT_NE(results[i].status, JobStatus::cancelled);
+      if (results[i].status == JobStatus::done) expect_scaled(results[i], 3, i, 1 + i % 9);
+    }
+    for (const std::uint64_t bytes : jobs.bytes()) ASSERT_EQ(bytes, 0u);
+    expect_at_rest(jobs);
+    if (HasFailure()) return;
+  }
+}
+
 // The same executor with real threads, where timing is the machine's: failures in both places, a device that
 // dies, cancelled half-way in every fourth round.
 TEST(JobFaults, RandomFailuresOnHostThreads) {
