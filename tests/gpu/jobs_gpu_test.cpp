@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <numeric>
 #include <set>
@@ -189,50 +190,56 @@ TEST_F(Gpu, CachesKeepBuffersOfTheirDevice) {
 }
 
 // What a kernel that writes to nowhere does to the GPU, and to the others of the process: said, and in any
-// case every job ends. Runs in a process of its own (a death test): its CUDA context does not survive.
+// case every job ends. Its CUDA context does not survive, so it runs in a process of its own, which is this
+// program again with FATAL_ERROR_HERE set.
+constexpr const char* fatal_error_here = "FATAL_ERROR_HERE";
+
+TEST(GpuFault, InAProcessOfItsOwn) {
+  if (!std::getenv(fatal_error_here)) GTEST_SKIP() << "run by AFatalErrorOnOneGpuEndsNoOthersJobs";
+  JobOptions options;
+  options.retries = 0;
+  JobExecutor jobs = JobExecutor::all("cuda", options);
+  CudaSource wild = scaling();
+  wild.kernel = "wild";
+  const JobProgram good = JobProgram::source(scaling());
+  std::vector<Job> batch;
+  for (int i = 0; i < 200; ++i) batch.push_back(scaling_job(good, 1000, static_cast<float>(i)));
+  batch[0].program = JobProgram::source(wild);
+  batch[0].id = "wild";
+  batch[0].inputs.clear();
+  batch[0].launch.scalars.clear();
+  batch[0].cost = 1000000;
+  const auto results = jobs.run(std::move(batch));
+  const JobReport report = jobs.report();
+  std::printf("after a fatal error: %zu done, %zu failed of %zu;", report.done, report.failed, report.jobs);
+  for (const JobDeviceReport& device : report.devices)
+    std::printf(" %s is %s (%s), %llu jobs;", device.name.c_str(), to_string(device.state),
+                device.why_lost.c_str(), static_cast<unsigned long long>(device.jobs));
+  bool good_end = report.done + report.failed == 200 && results[0].status == JobStatus::failed;
+  for (std::size_t i = 1; i < results.size(); ++i)
+    if (results[i].status == JobStatus::done)
+      good_end = good_end && results[i].output<float>(0)[0] == static_cast<float>(i);
+  std::printf(" %s\n", good_end ? "every job ended" : "WRONG");
+  EXPECT_TRUE(good_end);
+  std::fflush(nullptr);
+  std::_Exit(good_end ? 0 : 1);  // nothing of CUDA can be torn down any more
+}
+
 TEST(GpuFault, AFatalErrorOnOneGpuEndsNoOthersJobs) {
   SKIP_WITHOUT_GPUS(1);
-  if (const std::string why =
-          [] {
-            try {
-              return no_nvrtc();
-            } catch (const Error& error) {
-              return std::string(error.what());
-            }
-          }();
-      !why.empty())
-    GTEST_SKIP() << why;
-  const auto scenario = [] {
-    JobOptions options;
-    options.retries = 0;
-    JobExecutor jobs = JobExecutor::all("cuda", options);
-    CudaSource wild = scaling();
-    wild.kernel = "wild";
-    const JobProgram good = JobProgram::source(scaling());
-    std::vector<Job> batch;
-    for (int i = 0; i < 200; ++i) batch.push_back(scaling_job(good, 1000, static_cast<float>(i)));
-    batch[0].program = JobProgram::source(wild);
-    batch[0].id = "wild";
-    batch[0].inputs.clear();
-    batch[0].launch.scalars.clear();
-    batch[0].cost = 1000000;
-    const auto results = jobs.run(std::move(batch));
-    const JobReport report = jobs.report();
-    std::fprintf(stderr, "after a fatal error: %zu done, %zu failed of %zu;", report.done, report.failed,
-                 report.jobs);
-    for (const JobDeviceReport& device : report.devices)
-      std::fprintf(stderr, " %s is %s (%s), %llu jobs;", device.name.c_str(), to_string(device.state),
-                   device.why_lost.c_str(), static_cast<unsigned long long>(device.jobs));
-    bool good_end = report.done + report.failed == 200 && results[0].status == JobStatus::failed;
-    for (std::size_t i = 1; i < results.size(); ++i)
-      if (results[i].status == JobStatus::done)
-        good_end = good_end && results[i].output<float>(0)[0] == static_cast<float>(i);
-    std::fprintf(stderr, " %s\n", good_end ? "every job ended" : "WRONG");
-    std::fflush(nullptr);
-    std::_Exit(good_end ? 0 : 1);
-  };
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_EXIT(scenario(), ::testing::ExitedWithCode(0), "every job ended");
+  SKIP_WITHOUT_NVRTC();
+  const std::string command = std::string(fatal_error_here) + "=1 " +
+                              std::filesystem::read_symlink("/proc/self/exe").string() +
+                              " --gtest_filter=GpuFault.InAProcessOfItsOwn 2>&1";
+  std::FILE* child = popen(command.c_str(), "r");
+  ASSERT_TRUE(child);
+  std::string output;
+  char piece[512];
+  while (std::fgets(piece, sizeof piece, child)) output += piece;
+  const int status = pclose(child);
+  std::printf("%s", output.c_str());
+  EXPECT_EQ(status, 0);
+  EXPECT_NE(output.find("every job ended"), std::string::npos);
 }
 
 }  // namespace
