@@ -6,7 +6,10 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <memory>
+#include <mutex>
 #include <thread>
+#include <vector>
 
 #include "jobs/job_program.hpp"
 #include "jobs/source_programs.hpp"
@@ -135,6 +138,14 @@ bool comes(const Event& event, const Device& device, double seconds) {
   return event.wait_on_host_for(seconds);
 }
 
+/// Keeps what a device that was given up may still use, to the end of the process and past it.
+void keep_for_good(std::shared_ptr<void> what) {
+  static std::mutex mutex;
+  static auto* const kept = new std::vector<std::shared_ptr<void>>;
+  const std::lock_guard lock(mutex);
+  kept->push_back(std::move(what));
+}
+
 }  // namespace
 
 JobLane::JobLane(const DeviceSet& devices, int device, JobQueue& queue, const JobOptions& options,
@@ -152,10 +163,9 @@ JobLane::JobLane(const DeviceSet& devices, int device, JobQueue& queue, const Jo
 JobLane::~JobLane() {
   if (!abandoned_) return;
   // Something still runs there, or never will: the streams would wait for it, and it needs the device.
-  static_cast<void>(new DeviceSet(devices_));
-  static_cast<void>(in_.release());
-  static_cast<void>(compute_.release());
-  static_cast<void>(out_.release());
+  keep_for_good(std::make_shared<DeviceSet>(devices_));
+  for (std::unique_ptr<Stream>* const stream : {&in_, &compute_, &out_})
+    keep_for_good(std::shared_ptr<Stream>(std::move(*stream)));
 }
 
 const Event& JobLane::front_event() const {
@@ -445,7 +455,7 @@ void JobLane::abandon(Flight flight) {
     }
     std::vector<JobAttempt> attempts = std::move(each.attempts);
     if (!attempts.empty()) queue_.finish(std::move(attempts), std::move(outcomes));
-    for (auto& context : each.contexts) static_cast<void>(context.release());
+    for (auto& context : each.contexts) keep_for_good(std::shared_ptr<LaneContext>(std::move(context)));
   }
 }
 
