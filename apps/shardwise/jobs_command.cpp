@@ -9,7 +9,6 @@
 #include <limits>
 #include <map>
 #include <memory>
-#include <thread>
 #include <utility>
 
 #include "batch_file.hpp"
@@ -20,6 +19,7 @@
 #include "run_folder.hpp"
 #include "scene/file_util.hpp"
 #include "shardwise/shard/lpt.hpp"
+#include "shared_work.hpp"
 #include "signals.hpp"
 #include "table.hpp"
 
@@ -248,27 +248,10 @@ void JobsRun::on_result(std::size_t index, const JobResult& result) {
   folder_->give_up(job.id);
 }
 
-/// Until each of the jobs that others have is settled, or free again: the free ones.
 std::vector<std::size_t> JobsRun::wait_for_others(const std::vector<std::size_t>& undecided) {
-  std::vector<std::size_t> free, left = undecided;
-  Progress progress("waiting for other processes", "jobs");
-  while (!left.empty() && free.empty()) {
-    throw_if_stopped();
-    std::vector<std::size_t> still;
-    for (const std::size_t index : left) {
-      if (is_settled(index)) continue;
-      if (folder_->owner_of(batch_[index].id))
-        still.push_back(index);
-      else if (!is_settled(index))
-        free.push_back(index);
-    }
-    left = std::move(still);
-    progress.update(static_cast<std::int64_t>(undecided.size() - left.size()),
-                    static_cast<std::int64_t>(undecided.size()));
-    if (free.empty() && !left.empty()) std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  }
-  free.insert(free.end(), left.begin(), left.end());
-  return free;
+  return wait_for_units(
+      undecided, "jobs", [this](std::size_t index) { return is_settled(index); },
+      [this](std::size_t index) { return folder_->owner_of(batch_[index].id).has_value(); });
 }
 
 void JobsRun::add_up(const JobReport& round) {

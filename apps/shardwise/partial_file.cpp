@@ -3,42 +3,23 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <cstddef>
 #include <cstring>
-#include <fstream>
-#include <sstream>
 
+#include "sealed_file.hpp"
 #include "shardwise/runtime/error.hpp"
-#include "shardwise/shard/hash.hpp"
 
 namespace shardwise::program {
 namespace {
 
-constexpr char magic[8] = {'S', 'W', 'P', 'A', 'R', 'T', '\0', '\0'};
-constexpr std::uint32_t schema = 1;
-constexpr std::size_t prefix_bytes = 32, digest_bytes = 32;
+constexpr SealedKind kind{std::string_view("SWPART\0\0", 8), 1,
+                          "no part of a coverage run; give a file of --partial or --checkpoint",
+                          "copy it again, or compute its lanes again",
+                          "leave it out and compute its lanes again"};
 static_assert(sizeof(Segment) == 4 * sizeof(double) && sizeof(ExactCell) == 32);
 
-template <class T>
-void put(std::string& bytes, const T& value) {
-  bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
-}
-template <class T>
-void put_all(std::string& bytes, const std::vector<T>& values) {
-  bytes.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
-}
-
-template <class T>
-T get(std::string_view bytes, std::size_t offset) {
-  T value;
-  std::memcpy(&value, bytes.data() + offset, sizeof value);
-  return value;
-}
-
 [[noreturn]] void damaged(const std::string& path, const std::string& what) {
-  throw_data(fmt::format("'{}' is damaged: {}; leave it out and compute its lanes again", path, what));
+  throw_damaged(kind, path, what);
 }
 
 /// Takes arrays off the front of what follows the header.
@@ -84,7 +65,7 @@ std::string partial_bytes(const PartialFile& partial) {
   const CoverageSums& sums = partial.sums;
   Json windows = Json::array();
   for (const Window& window : sums.windows) windows.push_back({window.begin, window.count});
-  const Json header = {{"schema", schema},
+  const Json header = {{"schema", kind.schema},
                        {"parameters", partial.parameters},
                        {"context", partial.context},
                        {"sums",
@@ -99,49 +80,14 @@ std::string partial_bytes(const PartialFile& partial) {
                          {"seconds", partial.seconds}}},
                        {"open_cells", partial.is_open.size()},
                        {"outlines", partial.outlines.size()}};
-  const std::string text = header.dump(-1, ' ', false, Json::error_handler_t::replace);
-  std::string bytes(magic, sizeof magic);
-  put(bytes, schema);
-  put(bytes, std::uint32_t{0});
-  put(bytes, std::uint64_t{prefix_bytes + text.size() + partial.is_open.size() +
-                           partial.outlines.size() * sizeof(Segment) + sums.cells.size() * sizeof(ExactCell) +
-                           digest_bytes});
-  put(bytes, std::uint64_t{text.size()});
-  bytes += text;
-  put_all(bytes, partial.is_open);
-  put_all(bytes, partial.outlines);
-  put_all(bytes, sums.cells);
-  const Blake3::Digest digest = Blake3().update(std::string_view(bytes)).digest();
-  bytes.append(reinterpret_cast<const char*>(digest.data()), digest.size());
-  return bytes;
+  return seal(kind, header, {bytes_of(partial.is_open), bytes_of(partial.outlines), bytes_of(sums.cells)});
 }
 
 PartialFile parse_partial(std::string_view bytes, const std::string& path) {
-  if (bytes.size() < sizeof magic || std::memcmp(bytes.data(), magic, sizeof magic) != 0)
-    throw_data(
-        fmt::format("'{}' is no part of a coverage run; give a file of --partial or --checkpoint", path));
-  if (bytes.size() < prefix_bytes)
-    throw_data(fmt::format("'{}' is cut short: {} bytes, its first {} say how many it has", path,
-                           bytes.size(), prefix_bytes));
-  const auto found = get<std::uint32_t>(bytes, 8);
-  if (found != schema)
-    throw_data(fmt::format("'{}' has schema {}, this version reads {}; use the version that wrote it", path,
-                           found, schema));
-  const auto size = get<std::uint64_t>(bytes, 16), header_bytes = get<std::uint64_t>(bytes, 24);
-  if (bytes.size() < size)
-    throw_data(fmt::format("'{}' is cut short: {} bytes of {}; copy it again, or compute its lanes again",
-                           path, bytes.size(), size));
-  if (bytes.size() > size) damaged(path, fmt::format("{} bytes, and it says {}", bytes.size(), size));
-  if (size < prefix_bytes + digest_bytes || header_bytes > size - prefix_bytes - digest_bytes)
-    damaged(path, fmt::format("a header of {} bytes in a file of {}", header_bytes, size));
-  const std::string_view body = bytes.substr(0, size - digest_bytes);
-  const Blake3::Digest digest = Blake3().update(body).digest();
-  if (std::memcmp(digest.data(), bytes.data() + body.size(), digest_bytes) != 0)
-    damaged(path, "its checksum is not that of its bytes");
-
+  const Unsealed file = unseal(kind, bytes, path);
   PartialFile partial;
   try {
-    const Json header = Json::parse(body.substr(prefix_bytes, header_bytes));
+    const Json header = Json::parse(file.header);
     partial.parameters = header.at("parameters");
     partial.context = header.at("context");
     const Json& sums = header.at("sums");
@@ -154,7 +100,7 @@ PartialFile parse_partial(std::string_view bytes, const std::string& path) {
     partial.seconds = sums.at("seconds").get<double>();
     for (const Json& window : sums.at("windows"))
       partial.sums.windows.push_back({window.at(0).get<std::int64_t>(), window.at(1).get<std::int64_t>()});
-    Arrays arrays(body.substr(prefix_bytes + header_bytes), path);
+    Arrays arrays(file.payload, path);
     partial.is_open = arrays.take<std::uint8_t>(header.at("open_cells").get<std::uint64_t>(), "open cells");
     partial.outlines = arrays.take<Segment>(header.at("outlines").get<std::uint64_t>(), "outlines");
     const auto grids = sums.at("grid_count").get<std::uint64_t>();
@@ -173,12 +119,7 @@ PartialFile parse_partial(std::string_view bytes, const std::string& path) {
 }
 
 PartialFile read_partial(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw_data(fmt::format("'{}' cannot be read ({}); check the name", path, std::strerror(errno)));
-  std::ostringstream bytes;
-  bytes << file.rdbuf();
-  if (file.bad()) throw_data(fmt::format("'{}' cannot be read to its end ({})", path, std::strerror(errno)));
-  return parse_partial(bytes.view(), path);
+  return parse_partial(read_sealed(path), path);
 }
 
 void check_same_run(const Json& mine, const std::string& here, const Json& other, const std::string& there) {

@@ -2,18 +2,14 @@
 // A part of a coverage run on disk: exact sums of some lanes, and all that decides them. `--partial`,
 // `--checkpoint` and `--resume` share this form, and `merge` joins it.
 //
-//   offset  0  "SWPART" and two zero bytes
-//           8  u32 schema (1)
-//          12  u32 zero
-//          16  u64 bytes of the whole file, the checksum included
-//          24  u64 bytes of the header
-//          32  header, JSON: schema, parameters, context, sums
-//              open cells: u8 [cells]
-//              outlines: f64 [n, 4], x0 y0 x1 y1
-//              sums: [grids, cells] of i64 [4]: three digits and the crossings (exact_sum.hpp)
-//    end - 32  BLAKE3 of everything before it
+// A sealed file (sealed_file.hpp) with magic "SWPART" and two zero bytes, schema 1. Header: schema,
+// parameters, context, sums. Payload:
 //
-// Little-endian. Grid = pass x grids_per_pass + transmitter, from first_grid on.
+//   open cells: u8 [cells]
+//   outlines: f64 [n, 4], x0 y0 x1 y1
+//   sums: [grids, cells] of i64 [4]: three digits and the crossings (exact_sum.hpp)
+//
+// Grid = pass x grids_per_pass + transmitter, from first_grid on.
 
 #include <cstdint>
 #include <string>

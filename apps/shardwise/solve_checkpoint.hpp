@@ -1,16 +1,9 @@
 #pragma once
 // A state of `solve heat` on disk, to go on from.
 //
-//   offset  0  "SWSTATE" and a zero byte
-//           8  u32 schema (1)
-//          12  u32 zero
-//          16  u64 bytes of the whole file, the checksum included
-//          24  u64 bytes of the header
-//          32  header, JSON: schema, parameters, step, time, cells
-//              u: f64 [cells], the first dimension fastest
-//    end - 32  BLAKE3 of everything before it
-//
-// Little-endian. Values of a float run are written as doubles, which changes no bit of them.
+// A sealed file (sealed_file.hpp) with magic "SWSTATE" and a zero byte, schema 1. Header: schema, parameters,
+// step, time, cells. Payload: u, f64 [cells], the first dimension fastest. Values of a float run are written
+// as doubles, which changes no bit of them.
 
 #include <cstdint>
 #include <string>

@@ -3,11 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <map>
 #include <set>
-#include <thread>
 #include <utility>
 
 #include "command.hpp"
@@ -19,6 +17,7 @@
 #include "run_folder.hpp"
 #include "shardwise/runtime/parse.hpp"
 #include "shardwise/shard/hash.hpp"
+#include "shared_work.hpp"
 #include "signals.hpp"
 #include "sweep_picture.hpp"
 #include "sweep_run.hpp"
@@ -230,22 +229,10 @@ void Sweep::on_result(std::size_t index, const JobResult& result) {
 }
 
 Sweep::Indices Sweep::wait_for_others(const Indices& undecided) {
-  Indices free, left = undecided;
-  Progress progress("waiting for other processes", "runs");
-  while (!left.empty() && free.empty()) {
-    throw_if_stopped();
-    Indices still;
-    for (const std::size_t index : left) {
-      if (take_from_cache(index, RunState::How::elsewhere)) continue;
-      (folder_.owner_of(items_[index].key) ? still : free).push_back(index);
-    }
-    left = std::move(still);
-    progress.update(static_cast<std::int64_t>(undecided.size() - left.size()),
-                    static_cast<std::int64_t>(undecided.size()));
-    if (free.empty() && !left.empty()) std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  }
-  free.insert(free.end(), left.begin(), left.end());
-  return free;
+  return wait_for_units(
+      undecided, "runs",
+      [this](std::size_t index) { return take_from_cache(index, RunState::How::elsewhere); },
+      [this](std::size_t index) { return folder_.owner_of(items_[index].key).has_value(); });
 }
 
 int Sweep::run() {
