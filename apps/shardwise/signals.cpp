@@ -22,15 +22,23 @@ struct TemporarySlot {
 };
 TemporarySlot temporaries[16];
 
+}  // namespace
+
+void remove_temporaries() {
+  for (TemporarySlot& slot : temporaries) {
+    if (slot.used.load()) unlink(slot.path);
+  }
+}
+
+namespace {
+
 void on_signal(int number) {
   int none = 0;
   if (first_signal.compare_exchange_strong(none, number)) {
     stop.store(true);
     return;
   }
-  for (TemporarySlot& slot : temporaries) {
-    if (slot.used.load()) unlink(slot.path);
-  }
+  remove_temporaries();
   _exit(128 + number);
 }
 

@@ -29,5 +29,7 @@ void throw_if_stopped();
 /// for forget_temporary(), -1 where none was free. Main thread only.
 int remember_temporary(const std::string& path);
 void forget_temporary(int slot);
+/// Removes what is remembered, as a second signal does: the process is about to be ended from any thread.
+void remove_temporaries();
 
 }  // namespace shardwise::program

@@ -44,12 +44,18 @@ class Communicator::Timing {
 
 void Communicator::count(std::string_view what, std::uint64_t bytes_out, std::uint64_t bytes_in,
                          double waited_s, std::int64_t calls) {
+  const std::lock_guard lock(traffic_mutex_);
   auto entry = std::ranges::find(traffic_, what, &RankTraffic::what);
   if (entry == traffic_.end()) entry = traffic_.insert(entry, RankTraffic{std::string(what), 0, 0, 0, 0});
   entry->calls += calls;
   entry->bytes_out += bytes_out;
   entry->bytes_in += bytes_in;
   entry->waited_s += waited_s;
+}
+
+std::vector<RankTraffic> Communicator::traffic() const {
+  const std::lock_guard lock(traffic_mutex_);
+  return traffic_;
 }
 
 std::vector<Communicator::Header> Communicator::enter(Header mine, std::string_view what) {

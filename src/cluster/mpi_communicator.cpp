@@ -270,6 +270,7 @@ class MpiCommunicator final : public Communicator {
                               this->size() - 1));
     if (tag < 0 || tag > 32767)
       throw_usage(fmt::format("message '{}': the tag {} must be 0 to 32767", what, tag));
+    count(what, receive ? 0 : size, receive ? size : 0, 0);
     auto started = std::make_unique<MpiMessage>(process_, messages_, what, peer, receive);
     started->start(messages_->get(), bytes, size, tag);
     return started;

@@ -28,6 +28,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -134,7 +135,7 @@ class Communicator {
   virtual std::shared_ptr<Communicator> duplicate(std::string_view what) = 0;
 
   /// Traffic of this rank by name, in the order of first use; of a duplicate it is its own.
-  const std::vector<RankTraffic>& traffic() const { return traffic_; }
+  std::vector<RankTraffic> traffic() const;
   /// What the dump says while this rank is in no collective: "computing", until told otherwise.
   virtual void set_step(std::string_view step) = 0;
   /// Ends the run on all ranks at once, with this text on standard error.
@@ -216,6 +217,7 @@ class Communicator {
 
   int rank_, size_;
   std::int64_t sequence_ = 0;
+  mutable std::mutex traffic_mutex_;
   std::vector<RankTraffic> traffic_;
 };
 
