@@ -148,6 +148,10 @@ Json coverage_json(const CoverageReport& report) {
   json["transmitters"] = transmitters_json(request, result);
   json["frequency_hz"] = request.options.frequency_hz;
   json["devices"] = devices_json(result.dispatch);
+  for (const Json& rank : report.ranks) {  // the first rank's are there already
+    if (rank.at("rank") == 0) continue;
+    for (const Json& device : rank.at("devices")) json["devices"].push_back(device);
+  }
   json["dispatch"] = dispatch_json(result.dispatch);
   if (!report.ranks.is_null()) json["ranks"] = report.ranks;
   json["lanes"] = result.lanes;

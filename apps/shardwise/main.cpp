@@ -34,6 +34,9 @@ int code_of(ErrorClass error_class) {
 
 /// Has all ranks end with what this one met. By itself a process is the only rank.
 [[noreturn]] void fail(const Error& error) {
+  // Not what went wrong, but its consequence.
+  if (error.error_class() == ErrorClass::interrupted && stopped_for_other_rank() && caught_signal() == 0)
+    ranks().fail(DependencyError(error.what()));
   ranks().fail(error, code_of(error.error_class()));
 }
 

@@ -63,6 +63,7 @@ void join_ranks() {
 #if SHARDWISE_WITH_MPI
   MpiOptions options;
   options.deadline_s = rank_deadline_s();
+  options.on_failure = stop_for_other_rank;
   options.on_abort = remove_temporaries;
   std::shared_ptr<Communicator> world = mpi_world(options);
   if (world->size() != launch->size) {

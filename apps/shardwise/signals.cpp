@@ -12,7 +12,7 @@
 namespace shardwise::program {
 namespace {
 
-std::atomic<bool> stop{false};
+std::atomic<bool> stop{false}, other_rank_failed{false};
 std::atomic<int> first_signal{0};
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
 
@@ -60,6 +60,15 @@ void install_signal_handlers() {
 
 const std::atomic<bool>& stop_requested() {
   return stop;
+}
+
+void stop_for_other_rank() {
+  other_rank_failed.store(true);
+  stop.store(true);
+}
+
+bool stopped_for_other_rank() {
+  return other_rank_failed.load();
 }
 
 int caught_signal() {

@@ -14,6 +14,10 @@ void install_signal_handlers();
 /// True after a signal. Long calls take its address (`CoverageOptions::cancel`).
 const std::atomic<bool>& stop_requested();
 
+/// Sets it because another rank has failed: what is running here is in vain. Any thread.
+void stop_for_other_rank();
+bool stopped_for_other_rank();
+
 /// The first signal's number, 0 while there was none.
 int caught_signal();
 

@@ -132,7 +132,7 @@ class MpiProcess {
   int messages_waiting_ = 0;
   std::string message_what_;
   Clock::time_point message_since_;
-  bool failing_ = false, hurry_ = false, stop_ = false, may_leave_ = false;
+  bool failing_ = false, hurry_ = false, stop_ = false, may_leave_ = false, tell_failure_ = false;
   std::int64_t failures_ = 0;
   std::vector<Peer> peers_;  ///< by rank; of rank 0 alone where this is another
   std::thread watch_thread_;

@@ -67,6 +67,7 @@ void MpiProcess::take_beats(int peer, const std::vector<Beat>& beats) {
       failure_heard_.store(now.time_since_epoch().count());
       failing_rank_.store(r);
       hurry_ = true;
+      tell_failure_ = true;
     }
   };
   const std::lock_guard lock(state_mutex_);
@@ -167,6 +168,7 @@ void MpiProcess::watch() {
     const bool send = hurry || now - last_sent >= interval;
     if (send) last_sent = now;
     exchange_beats(send);
+    if (std::exchange(tell_failure_, false) && options_.on_failure) options_.on_failure();
     if (stop_) return;
     check_deadlines();
     if (hurry) std::this_thread::sleep_for(1ms);

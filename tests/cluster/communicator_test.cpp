@@ -345,9 +345,10 @@ TEST(Communicator, CountsTraffic) {
   own->sum(values, "grid");
   std::string text(500, 'x');
   own->broadcast(text, 0, "scene");
+  const std::vector<RankTraffic> traffic = own->traffic();
   const auto find = [&](const std::string& what) {
-    const auto entry = std::ranges::find(own->traffic(), what, &RankTraffic::what);
-    return entry == own->traffic().end() ? RankTraffic{} : *entry;
+    const auto entry = std::ranges::find(traffic, what, &RankTraffic::what);
+    return entry == traffic.end() ? RankTraffic{} : *entry;
   };
   if (own->size() == 1) {
     EXPECT_EQ(find("grid").bytes_out, 0u);

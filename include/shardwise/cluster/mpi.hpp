@@ -14,6 +14,9 @@ struct MpiOptions {
   /// A rank that others have waited for so long, while it was heard of but in no collective: the same. 0: for
   /// ever, for what a rank computes between two collectives may take hours.
   double busy_deadline_s = 0;
+  /// Called by the watch when another rank has announced a failure: what this rank computes is in vain, and
+  /// the sooner it comes to a collective, the sooner all ranks throw. A thread of its own; must not throw.
+  std::function<void()> on_failure;
   /// Called once, by any thread, before a run is ended that way: removes what is half-written. Must not
   /// throw.
   std::function<void()> on_abort;
