@@ -52,6 +52,7 @@ struct World {
   DispatchReport last;      ///< of the last call
   DispatchReport measured;  ///< of the last call whose operations were timed
   std::vector<double> times;
+  std::vector<CallStamps> stamps;  ///< of the same calls
 };
 
 enum class Call { intersect_full, intersect_reduced, reflections };
@@ -81,6 +82,7 @@ double run(World& world, Call call, std::int64_t made, DispatchMode mode, std::i
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   world.times.push_back(seconds);
+  world.stamps.push_back(world.scene.rows().last_stamps());
   if (world.last.devices.front().compute_s > 0) world.measured = world.last;
   return seconds;
 }
@@ -92,6 +94,23 @@ std::string shares(const World& all, const World& one) {
   std::string text;
   for (std::size_t i = 1; i < all.times.size(); ++i) text += fmt::format(" {:.3f}", median / all.times[i]);
   return text;
+}
+
+/// Median microseconds of each step of the processor, over the calls from the second on, for people.
+std::string steps(const World& world) {
+  const auto median = [&](auto seconds_of) {
+    std::vector<double> all;
+    for (std::size_t i = 1; i < world.stamps.size(); ++i) all.push_back(seconds_of(world.stamps[i]));
+    return spread(all).median * 1e6;
+  };
+  using S = CallStamps;
+  return fmt::format(
+      "plan {:.0f}, allocate {:.0f}, graph {:.0f}, launch {:.0f} (together {:.0f}), then tail {:.0f}, wait "
+      "{:.0f}, finish {:.0f}",
+      median([](const S& s) { return s.plan_s; }), median([](const S& s) { return s.allocate_s; }),
+      median([](const S& s) { return s.graph_s; }), median([](const S& s) { return s.launch_s; }),
+      median([](const S& s) { return s.before_launch(); }), median([](const S& s) { return s.tail_s; }),
+      median([](const S& s) { return s.wait_s; }), median([](const S& s) { return s.finish_s; }));
 }
 
 /// What the last call cost above the slower of computing and moving, for people.
@@ -137,9 +156,12 @@ std::vector<Case> dispatch_cases(const Settings& settings) {
     row.mode_after = [world = where.all] { return world->last.mode; };
     row.note_after = [all = where.all, one = where.one] {
       const std::string note =
-          outcome(*all) + "; one device's median over each call from the second on:" + shares(*all, *one);
-      all->times.clear();
-      one->times.clear();
+          outcome(*all) + "; processor, us: " + steps(*all) + "; of one device: " + steps(*one) +
+          "; one device's median over each call from the second on:" + shares(*all, *one);
+      for (const auto& world : {all, one}) {
+        world->times.clear();
+        world->stamps.clear();
+      }
       return note;
     };
     cases.push_back(row);
@@ -161,6 +183,7 @@ std::vector<Case> dispatch_cases(const Settings& settings) {
     row.mode_after = [world = heavy.one] { return world->last.mode; };
     row.note_after = [world = heavy.one] {
       world->times.clear();
+      world->stamps.clear();
       const DeviceReport& device = world->measured.devices.front();
       return fmt::format(
           "last call: compute {:.3f} ms, copies out {:.3f} ms in 8 chunks; compute + 1.15 of one copy = "

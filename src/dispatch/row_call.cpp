@@ -533,6 +533,7 @@ void RowCall::launch() {
 }
 
 void RowCall::attempt() {
+  LapClock clock;
   try {
     allocate();
   } catch (...) {
@@ -540,6 +541,7 @@ void RowCall::attempt() {
     is_final_ = true;
     return;
   }
+  stamps_.allocate_s += clock.lap();
   if (states_.empty()) return;
   speed_ = plan_.report.weights;
   const double fastest = *std::max_element(speed_.begin(), speed_.end());
@@ -555,7 +557,9 @@ void RowCall::attempt() {
       run_all();
     add_reduction();
     add_counters();
+    stamps_.graph_s += clock.lap();
     session_->enqueue(graph_);
+    stamps_.launch_s += clock.lap();
   } catch (...) {
     error_ = std::current_exception();
     is_final_ = true;
@@ -563,6 +567,7 @@ void RowCall::attempt() {
   run_ = session_->finish();
   if (several && sampled_ && !run_.exit_edge_lost()) left_ = caller(0).record_timed();
   if (!run_.exit_edge_lost()) release();
+  stamps_.tail_s += clock.lap();
   // These hand results out as they come: the call is over when it returns.
   if (is_stepwise() || sink_.kind == SinkKind::to_host || failover_) {
     try {
@@ -596,6 +601,7 @@ void RowCall::release() {
 }
 
 RowResult RowCall::finish() {
+  LapClock clock;
   try {
     run_.wait();
   } catch (...) {
@@ -605,6 +611,7 @@ RowResult RowCall::finish() {
   left_.wait_on_host();
   // A caller who has the result has the memory back, too.
   for (const Event& freed : freed_) freed.wait_on_host();
+  stamps_.wait_s += clock.lap();
   RowResult result;
   result.table = std::move(table_);
   result.rows = rows_;
@@ -620,6 +627,7 @@ RowResult RowCall::finish() {
   result.dispatch = plan_.report;
   if (failover_) sum_delivered(result);
   if (survived_.empty()) learn_from(result);
+  stamps_.finish_s = clock.lap();
   return result;
 }
 

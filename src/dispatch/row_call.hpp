@@ -12,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "dispatch/call_stamps.hpp"
 #include "dispatch/row_plan.hpp"
 #include "runtime/packed_memory.hpp"
 #include "shardwise/dispatch/executor.hpp"
@@ -34,6 +35,7 @@ class RowCall {
   /// After launch(): see Run.
   bool exit_edge_lost() const { return run_.exit_edge_lost(); }
   std::string exit_edge_error() const { return run_.exit_edge_error(); }
+  CallStamps& stamps() { return stamps_; }
 
  private:
   using ColumnPointers = std::vector<void*>;
@@ -168,6 +170,7 @@ class RowCall {
   Event entered_, left_;
   std::vector<Event> freed_;  ///< on host and sim, where a stream frees when it gets there
   std::exception_ptr error_;
+  CallStamps stamps_;
 };
 
 }  // namespace shardwise

@@ -30,7 +30,8 @@ struct AloneCall {
 
 Pending<RowResult> RowDispatcher::run_alone(RowOperation operation, RowSource source, RowSink sink,
                                             const RowOptions& options, DispatchReport report,
-                                            std::int64_t rows) {
+                                            std::int64_t rows, CallStamps stamps) {
+  LapClock clock;
   const DeviceSet& devices = executor_.devices();
   const ExecutionContext& context = options.context ? *options.context : executor_.default_context();
   Stream& stream = *context.streams.front();
@@ -47,6 +48,8 @@ Pending<RowResult> RowDispatcher::run_alone(RowOperation operation, RowSource so
                 sink.kind == SinkKind::to_host ? RowBlock::on_host : 0, {0, rows}, stream);
   call->counters = Buffer<RowCounters>(stream, 1, "row counters");
   call->landing = allocate_pinned(devices, sizeof(RowCounters), operation.name.c_str());
+
+  stamps.allocate_s = clock.lap();
 
   RowLaunch launch;
   launch.count = rows;
@@ -75,19 +78,24 @@ Pending<RowResult> RowDispatcher::run_alone(RowOperation operation, RowSource so
   };
   call->key = cost_key(operation, source, sink);
   const bool several = devices.size() > 1, timed = several && learned_.wants_sample(call->key);
+  stamps.graph_s = clock.lap();
   stream.enqueue(zero_operation("clear row counters", call->counters.data(), call->counters.bytes(),
                                 {call->counters.writes()}));
   if (timed) call->begin = stream.record_timed();
   stream.enqueue(std::move(compute));
+  stamps.launch_s = clock.lap();
   if (timed) call->end = stream.record_timed();
   stream.enqueue(copy_operation("row counters to host", call->landing.get(), call->counters.data(),
                                 sizeof(RowCounters), {call->counters.reads()}));
   call->done = stream.record();
   if (options.context) note_foreign_call(call->done);
   call->counters = {};
+  stamps.tail_s = clock.lap();
 
-  return Pending<RowResult>([this, call, rows, several, timed] {
+  return Pending<RowResult>([this, call, rows, several, timed, stamps]() mutable {
+    LapClock clock;
     call->done.wait_on_host();
+    stamps.wait_s = clock.lap();
     if (call->done.failed()) {
       if (call->own_stream || *call->failure) {
         try {
@@ -113,6 +121,8 @@ Pending<RowResult> RowDispatcher::run_alone(RowOperation operation, RowSource so
       entry.compute_s = entry.busy_s = result.dispatch.measured_s = samples.front().compute_s;
       learned_.learn(call->key, DispatchMode::master, samples, samples.front().compute_s);
     }
+    stamps.finish_s = clock.lap();
+    last_stamps_ = stamps;
     return std::move(result);
   });
 }
@@ -135,6 +145,8 @@ Pending<RowResult> RowDispatcher::run(RowOperation operation, RowSource source, 
   if (options.context && static_cast<int>(options.context->streams.size()) != devices.size())
     throw_usage(fmt::format("{}: execution context: {} streams for {} devices; give one a device",
                             operation.name, options.context->streams.size(), devices.size()));
+  CallStamps stamps;
+  LapClock clock;
   RowPlan plan = plan_rows(devices, operation, source, sink, options,
                            devices.size() > 1 ? learned_.find(cost_key(operation, source, sink)) : nullptr,
                            {executor_.retired(), -1});
@@ -145,17 +157,23 @@ Pending<RowResult> RowDispatcher::run(RowOperation operation, RowSource source, 
       result.dispatch = report;
       return result;
     });
+  stamps.plan_s = clock.lap();
   if (plan.alone)
     return run_alone(std::move(operation), std::move(source), std::move(sink), options,
-                     std::move(plan.report), plan.rows);
+                     std::move(plan.report), plan.rows, stamps);
   ++spread_calls_;
   auto call = std::make_shared<RowCall>(executor_, learned_, std::move(operation), std::move(source),
                                         std::move(sink), options, std::move(plan));
+  call->stamps() = stamps;
   call->launch();
   if (call->exit_edge_lost() && lost_exit_.empty()) lost_exit_ = call->exit_edge_error();
   if (options.context)
     for (const Event& end : call->ends()) note_foreign_call(end);
-  return Pending<RowResult>([call] { return call->finish(); });
+  return Pending<RowResult>([this, call] {
+    RowResult result = call->finish();
+    last_stamps_ = call->stamps();
+    return result;
+  });
 }
 
 }  // namespace shardwise

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "dispatch/call_stamps.hpp"
 #include "dispatch/learned_costs.hpp"
 #include "dispatch/row_operation.hpp"
 #include "shardwise/dispatch/executor.hpp"
@@ -26,7 +27,8 @@ class RowDispatcher {
   /// cleared what they hold may be anything.
   const std::string& lost_exit() const { return lost_exit_; }
   void clear_lost_exit() { lost_exit_.clear(); }
-  LearnedCosts& learned() { return learned_; }
+  /// Where the time of the call that was waited for last went.
+  const CallStamps& last_stamps() const { return last_stamps_; }
 
   /// Blocks until every call that runs on streams of a caller's own is done: nothing else orders what the
   /// scene does to its replicas behind what such calls read.
@@ -34,7 +36,8 @@ class RowDispatcher {
 
  private:
   Pending<RowResult> run_alone(RowOperation operation, RowSource source, RowSink sink,
-                               const RowOptions& options, DispatchReport report, std::int64_t rows);
+                               const RowOptions& options, DispatchReport report, std::int64_t rows,
+                               CallStamps stamps);
 
   void note_foreign_call(Event end);
 
@@ -43,6 +46,7 @@ class RowDispatcher {
   std::string lost_exit_;
   LearnedCosts learned_;
   std::int64_t spread_calls_ = 0;
+  CallStamps last_stamps_;
 };
 
 }  // namespace shardwise
