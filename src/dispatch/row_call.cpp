@@ -25,10 +25,11 @@ T* at_row(T* base, std::int64_t row, std::uint32_t row_bytes) {
 
 }  // namespace
 
-RowCall::RowCall(Executor& executor, LearnedCosts& learned, RowOperation operation, RowSource source,
-                 RowSink sink, const RowOptions& options, RowPlan plan)
+RowCall::RowCall(Executor& executor, LearnedCosts& learned, CounterStore& kept, RowOperation operation,
+                 RowSource source, RowSink sink, const RowOptions& options, RowPlan plan)
     : executor_(executor),
       learned_(learned),
+      kept_(kept),
       operation_(std::move(operation)),
       source_(std::move(source)),
       sink_(std::move(sink)),
@@ -146,7 +147,11 @@ void RowCall::fill_hook_slot(OnDevice& on, HookSlot& slot) const {
 
 void RowCall::allocate_device(OnDevice& on) {
   Stream& stream = caller(on.device);
-  on.counters = on.sums.add<RowCounters>(1);
+  // Attempts of a call with failover may end anywhere, and a device with several shards counts each.
+  if (!failover_ && (states_.size() == 1 || states_[states_.size() - 2].device != on.device))
+    on.kept = &kept_.of(executor_.stream(on.device, StreamRole::compute));
+  else
+    on.counters = on.sums.add<RowCounters>(1);
   on.partial = on.sums.add<std::byte>(sink_.kind == SinkKind::reduce ? sink_.reducer.partial_bytes : 0);
   on.sums.allocate(stream, "counters and partial");
   if (source_.kind == SourceKind::resident)
@@ -179,9 +184,11 @@ Access RowCall::table_access(const RowBlock& block, Window window) const {
 }
 
 void RowCall::begin(OnDevice& on) {
-  graph_.add(on.device, StreamRole::compute,
-             zero_operation("clear counters and partial", on.sums.data(on.counters), on.sums.bytes(),
-                            {on.sums.access(AccessMode::write)}));
+  if (on.kept && on.kept->take()) graph_.add(on.device, StreamRole::compute, on.kept->clear_first());
+  if (on.sums.bytes() > 0)
+    graph_.add(on.device, StreamRole::compute,
+               zero_operation("clear counters and partial", on.sums.base(), on.sums.bytes(),
+                              {on.sums.access(AccessMode::write)}));
 }
 
 std::optional<Window> RowCall::next_window(OnDevice& on) {
@@ -350,12 +357,9 @@ int RowCall::deliver(const Chunk& chunk, int launched, RowChunk& results) {
 }
 
 RowCall::Chunk RowCall::take_chunk(OnDevice& on, Window window) {
-  Chunk chunk{&on,
-              window,
-              nullptr,
-              {},
-              {operation_.reads(on.device), on.sums.access(AccessMode::accumulate, on.counters)},
-              -1};
+  Chunk chunk{
+      &on, window, nullptr, {}, {operation_.reads(on.device), counters_access(on, AccessMode::accumulate)},
+      -1};
   if (!on.slots.empty()) {
     chunk.slot = &on.slots[static_cast<std::size_t>(on.chunks) % on.slots.size()];
     chunk.accesses.add(chunk.slot->memory.access(AccessMode::write));
@@ -365,7 +369,7 @@ RowCall::Chunk RowCall::take_chunk(OnDevice& on, Window window) {
   chunk.launch.device = on.device;
   chunk.launch.first_row = window.begin;
   chunk.launch.count = window.count;
-  chunk.launch.counters = on.sums.data(on.counters);
+  chunk.launch.counters = counters_of(on);
   if (failover_) {
     chunk.taken = static_cast<int>(taken_.size());
     taken_.push_back({window, on.device, -1, -1, on.last_taken, {}, false});
@@ -447,15 +451,33 @@ void RowCall::add_reduction() {
 void RowCall::add_counters() {
   if (failover_) return;  // each chunk has a snapshot
   auto* host = static_cast<RowCounters*>(landing_.get());
-  for (OnDevice& on : states_)
+  for (OnDevice& on : states_) {
     graph_.add(on.device, StreamRole::compute,
-               copy_operation("row counters to host", host++, on.sums.data(on.counters), sizeof(RowCounters),
-                              {on.sums.access(AccessMode::read, on.counters)}));
+               copy_operation("row counters to host", host++, counters_of(on), sizeof(RowCounters),
+                              {counters_access(on, AccessMode::read)}));
+    if (on.kept) graph_.add(on.device, StreamRole::compute, on.kept->clear_behind());
+  }
+}
+
+bool RowCall::is_one_round() const {
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    if (states_[i].shard.chunks.chunk_count > 1) return false;
+    if (i > 0 && states_[i].device == states_[i - 1].device) return false;
+  }
+  return true;
+}
+
+void RowCall::hand_over() {
+  stamps_.graph_s += clock_.lap();
+  session_->enqueue(graph_);
+  stamps_.launch_s += clock_.lap();
 }
 
 void RowCall::run_all() {
   // Round by round, so that no device waits for another's chunks to be enqueued, and within a round step by
-  // step, so that all devices are at work early; the master last, whose rows need no way.
+  // step, so that all devices are at work early; the master last, whose rows need no way. Where there is one
+  // round, each device's part is handed over before the next is put together.
+  const bool one_round = is_one_round();
   for (bool first = true;; first = false) {
     std::vector<Chunk> chunks;
     for (std::size_t i = states_.size(); i-- > 0;)
@@ -465,7 +487,10 @@ void RowCall::run_all() {
     if (first)
       for (OnDevice& on : states_) begin(on);
     if (chunks.empty()) return;
-    for (Chunk& chunk : chunks) add_rest(chunk);
+    for (Chunk& chunk : chunks) {
+      add_rest(chunk);
+      if (one_round) hand_over();
+    }
   }
 }
 
@@ -523,7 +548,7 @@ void RowCall::run_stepwise() {
 }
 
 bool RowCall::is_sampled() const {
-  return executor_.devices().size() == 1 || learned_.wants_sample(key_);
+  return executor_.devices().size() == 1 || learned_.wants_sample(key_, plan_.mode);
 }
 
 void RowCall::launch() {
@@ -533,7 +558,7 @@ void RowCall::launch() {
 }
 
 void RowCall::attempt() {
-  LapClock clock;
+  clock_ = LapClock();
   try {
     allocate();
   } catch (...) {
@@ -541,7 +566,7 @@ void RowCall::attempt() {
     is_final_ = true;
     return;
   }
-  stamps_.allocate_s += clock.lap();
+  stamps_.allocate_s += clock_.lap();
   if (states_.empty()) return;
   speed_ = plan_.report.weights;
   const double fastest = *std::max_element(speed_.begin(), speed_.end());
@@ -555,11 +580,10 @@ void RowCall::attempt() {
       run_stepwise();
     else
       run_all();
+    hand_over();
     add_reduction();
     add_counters();
-    stamps_.graph_s += clock.lap();
     session_->enqueue(graph_);
-    stamps_.launch_s += clock.lap();
   } catch (...) {
     error_ = std::current_exception();
     is_final_ = true;
@@ -567,7 +591,7 @@ void RowCall::attempt() {
   run_ = session_->finish();
   if (several && sampled_ && !run_.exit_edge_lost()) left_ = caller(0).record_timed();
   if (!run_.exit_edge_lost()) release();
-  stamps_.tail_s += clock.lap();
+  stamps_.tail_s += clock_.lap();
   // These hand results out as they come: the call is over when it returns.
   if (is_stepwise() || sink_.kind == SinkKind::to_host || failover_) {
     try {

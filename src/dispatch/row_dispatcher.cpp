@@ -17,7 +17,7 @@ namespace {
 /// between streams.
 struct AloneCall {
   RowResult result;
-  Buffer<RowCounters> counters;
+  Buffer<RowCounters> counters;  ///< on a stream of the caller's own, which may be gone before the next call
   std::shared_ptr<void> landing;
   std::shared_ptr<std::exception_ptr> failure = std::make_shared<std::exception_ptr>();
   Event begin, end, done;
@@ -46,14 +46,16 @@ Pending<RowResult> RowDispatcher::run_alone(RowOperation operation, RowSource so
   call->result.table = make_row_table(operation, rows, executor_);
   add_row_block(*call->result.table, operation, sink, devices,
                 sink.kind == SinkKind::to_host ? RowBlock::on_host : 0, {0, rows}, stream);
-  call->counters = Buffer<RowCounters>(stream, 1, "row counters");
+  KeptCounters* const kept = call->own_stream ? &kept_.of(stream) : nullptr;
+  if (!kept) call->counters = Buffer<RowCounters>(stream, 1, "row counters");
+  RowCounters* const counters = kept ? kept->data() : call->counters.data();
   call->landing = allocate_pinned(devices, sizeof(RowCounters), operation.name.c_str());
 
   stamps.allocate_s = clock.lap();
 
   RowLaunch launch;
   launch.count = rows;
-  launch.counters = call->counters.data();
+  launch.counters = counters;
   RowBlock& block = call->result.table->blocks.front();
   for (std::size_t c = 0; c < operation.inputs.size(); ++c)
     launch.inputs[c] = operation.inputs[c].row_bytes > 0 ? source.columns[c].data : nullptr;
@@ -62,7 +64,7 @@ Pending<RowResult> RowDispatcher::run_alone(RowOperation operation, RowSource so
   Operation compute;
   compute.name = operation.name;
   compute.items = rows;
-  compute.accesses = {operation.reads(0), call->counters.accumulates()};
+  compute.accesses = {operation.reads(0), kept ? kept->accumulates() : call->counters.accumulates()};
   if (block.memory.bytes() > 0) compute.accesses.add(block.memory.access(AccessMode::write));
   for (const RowInput& column : source.columns)
     add_callers_memory(compute.accesses, devices.master(), column.data, AccessMode::read);
@@ -77,16 +79,21 @@ Pending<RowResult> RowDispatcher::run_alone(RowOperation operation, RowSource so
     }
   };
   call->key = cost_key(operation, source, sink);
-  const bool several = devices.size() > 1, timed = several && learned_.wants_sample(call->key);
+  const bool several = devices.size() > 1,
+             timed = several && learned_.wants_sample(call->key, DispatchMode::master);
   stamps.graph_s = clock.lap();
-  stream.enqueue(zero_operation("clear row counters", call->counters.data(), call->counters.bytes(),
-                                {call->counters.writes()}));
+  if (!kept)
+    stream.enqueue(
+        zero_operation("clear row counters", counters, sizeof(RowCounters), {call->counters.writes()}));
+  else if (kept->take())
+    stream.enqueue(kept->clear_first());
   if (timed) call->begin = stream.record_timed();
   stream.enqueue(std::move(compute));
   stamps.launch_s = clock.lap();
   if (timed) call->end = stream.record_timed();
-  stream.enqueue(copy_operation("row counters to host", call->landing.get(), call->counters.data(),
-                                sizeof(RowCounters), {call->counters.reads()}));
+  stream.enqueue(copy_operation("row counters to host", call->landing.get(), counters, sizeof(RowCounters),
+                                {kept ? kept->reads() : call->counters.reads()}));
+  if (kept) stream.enqueue(kept->clear_behind());
   call->done = stream.record();
   if (options.context) note_foreign_call(call->done);
   call->counters = {};
@@ -162,7 +169,7 @@ Pending<RowResult> RowDispatcher::run(RowOperation operation, RowSource source, 
     return run_alone(std::move(operation), std::move(source), std::move(sink), options,
                      std::move(plan.report), plan.rows, stamps);
   ++spread_calls_;
-  auto call = std::make_shared<RowCall>(executor_, learned_, std::move(operation), std::move(source),
+  auto call = std::make_shared<RowCall>(executor_, learned_, kept_, std::move(operation), std::move(source),
                                         std::move(sink), options, std::move(plan));
   call->stamps() = stamps;
   call->launch();

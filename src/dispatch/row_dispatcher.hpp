@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "dispatch/call_stamps.hpp"
+#include "dispatch/kept_counters.hpp"
 #include "dispatch/learned_costs.hpp"
 #include "dispatch/row_operation.hpp"
 #include "shardwise/dispatch/executor.hpp"
@@ -27,6 +28,8 @@ class RowDispatcher {
   /// cleared what they hold may be anything.
   const std::string& lost_exit() const { return lost_exit_; }
   void clear_lost_exit() { lost_exit_.clear(); }
+  /// Of counters that it holds on a device between calls, as memory of the scene.
+  std::uint64_t kept_bytes(int device) const { return kept_.bytes(executor_.devices()[device]); }
   /// Where the time of the call that was waited for last went.
   const CallStamps& last_stamps() const { return last_stamps_; }
 
@@ -45,6 +48,7 @@ class RowDispatcher {
   std::vector<Event> foreign_calls_;  ///< the ends of calls on streams that are not the executor's
   std::string lost_exit_;
   LearnedCosts learned_;
+  CounterStore kept_;
   std::int64_t spread_calls_ = 0;
   CallStamps last_stamps_;
 };

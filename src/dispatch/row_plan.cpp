@@ -18,8 +18,9 @@ namespace {
 /// A call is taken off one device only where that is clearly predicted to win: predictions err by a few
 /// percent.
 constexpr double clear_win = 0.92;
-/// What a sharded call is taken to cost above its slowest device until that was measured.
-constexpr double unmeasured_fixed_s = 150e-6;
+/// What a call on several devices is taken to cost above its slowest device until that was measured. Direct
+/// ones have a launch a device and nothing else to wait for.
+constexpr double unmeasured_fixed_s = 150e-6, unmeasured_direct_s = 80e-6;
 /// A chunk with fewer bytes for the host is copied in about the time that one launch more costs.
 constexpr std::uint64_t least_halved_bytes = 16 << 20;
 constexpr int slots_per_device = 3;  // one coming in, one computing, one going out
@@ -138,7 +139,9 @@ std::vector<double> Planner::above_floor(std::vector<double> split) const {
 double Planner::fixed(DispatchMode mode) const {
   const double known = learned ? learned->fixed_s[static_cast<std::size_t>(mode)] : -1;
   if (known >= 0) return known;
-  return mode == DispatchMode::master ? 0 : unmeasured_fixed_s;
+  return mode == DispatchMode::master   ? 0
+         : mode == DispatchMode::direct ? unmeasured_direct_s
+                                        : unmeasured_fixed_s;
 }
 
 void Planner::resolve_weights() {
