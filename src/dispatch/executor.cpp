@@ -42,6 +42,7 @@ struct Session::State {
         clocks(static_cast<std::size_t>(own_streams + devices),
                Clock(static_cast<std::size_t>(own_streams + devices), 0)),
         entries(static_cast<std::size_t>(devices)),
+        timed_ends(static_cast<std::size_t>(own_streams)),
         failures(std::make_shared<Run::Failures>()) {}
 
   /// An operation that was enqueued.
@@ -81,6 +82,7 @@ struct Session::State {
       return;
     }
     if (static_cast<int>(edges.size()) != executor.dropped_edge_) stream(to).wait(event);
+    if (to < own_streams) timed_ends[static_cast<std::size_t>(to)] = {};
     edges.push_back({from, from_node, to, to_node});
     Clock& mine = clock(to);
     for (std::size_t i = 0; i < mine.size(); ++i) mine[i] = std::max(mine[i], from_clock[i]);
@@ -121,8 +123,9 @@ struct Session::State {
   int devices, own_streams;
   std::vector<Clock> clocks;
   std::vector<Event> entries;
-  std::deque<Point> points;  ///< one a node
-  std::vector<Edge> edges;   ///< their texts are made when nothing waits for them any more
+  std::vector<Event> timed_ends;  ///< by stream: of its last operation, where that is timed
+  std::deque<Point> points;       ///< one a node
+  std::vector<Edge> edges;        ///< their texts are made when nothing waits for them any more
   std::shared_ptr<Run::Failures> failures;
   std::exception_ptr launch_exception;
   bool finished = false;
@@ -176,9 +179,12 @@ void Session::State::enqueue_node(GraphNode& node, int index) {
       throw;
     }
   };
-  if (node.timed) point.begin = stream(s).record_timed();
+  // Where a timed operation ended and nothing came between, the next one begins.
+  Event& ended = timed_ends[static_cast<std::size_t>(s)];
+  if (node.timed) point.begin = ended.state() ? ended : stream(s).record_timed();
   stream(s).enqueue(std::move(operation));
-  if (node.timed) point.end = stream(s).record_timed();
+  ended = {};
+  if (node.timed) ended = point.end = stream(s).record_timed();
   point.count = ++clock(s, s);
   if (point.needed || node.observed) {
     point.event = stream(s).record();

@@ -31,6 +31,8 @@ RowCall::RowCall(Executor& executor, LearnedCosts& learned, CounterStore& kept, 
       learned_(learned),
       kept_(kept),
       operation_(std::move(operation)),
+      body_(std::make_shared<const std::function<void(LaunchContext&, const RowLaunch&)>>(
+          std::move(operation_.launch))),
       source_(std::move(source)),
       sink_(std::move(sink)),
       options_(options),
@@ -385,9 +387,7 @@ RowCall::InFlight RowCall::add_rest(Chunk& chunk) {
   compute.name = fmt::format("{} {}..{}", operation_.name, chunk.window.begin, chunk.window.end());
   compute.items = chunk.window.count;
   compute.accesses = chunk.accesses;
-  compute.body = [body = operation_.launch, launch = chunk.launch](LaunchContext& context) {
-    body(context, launch);
-  };
+  compute.body = [body = body_, launch = chunk.launch](LaunchContext& context) { (*body)(context, launch); };
   if (plan_.mode == DispatchMode::direct && on.device != 0) {
     // Rows come and go over the link while it runs: the larger way is what it may have to wait for.
     const std::uint64_t in = source_.kind == SourceKind::on_master ? row_bytes(operation_.inputs) : 0;
@@ -584,6 +584,7 @@ void RowCall::attempt() {
     add_reduction();
     add_counters();
     session_->enqueue(graph_);
+    plan_.complete();
   } catch (...) {
     error_ = std::current_exception();
     is_final_ = true;
@@ -648,11 +649,45 @@ RowResult RowCall::finish() {
     const auto* reduced = reinterpret_cast<const std::byte*>(counters + states_.size());
     result.reduced.assign(reduced, reduced + sink_.reducer.partial_bytes);
   }
+  plan_.complete();
   result.dispatch = plan_.report;
   if (failover_) sum_delivered(result);
   if (survived_.empty()) learn_from(result);
   stamps_.finish_s = clock.lap();
   return result;
+}
+
+/// The first call of a kind meets GPUs that were idle and memory that is new, each to its own degree: for the
+/// next split, GPUs of one model are as fast as the fastest launch of theirs says. Host and sim devices are
+/// what they were measured to be.
+void RowCall::level_first(std::vector<DeviceSample>& samples) const {
+  const DeviceSet& devices = executor_.devices();
+  std::vector<double> least(samples.size(), 0);  // seconds a row
+  for (const OnDevice& on : states_) {
+    if (devices[on.device].kind() != PlatformKind::cuda || on.chunks == 0) continue;
+    // Chunk by chunk: what makes rows, computes them and folds them.
+    const std::size_t per_chunk = on.launches.size() / static_cast<std::size_t>(on.chunks);
+    double& mine = least[static_cast<std::size_t>(on.device)];
+    for (std::size_t chunk = 0; chunk < static_cast<std::size_t>(on.chunks); ++chunk) {
+      double seconds = 0;
+      std::int64_t rows = 0;
+      for (std::size_t i = chunk * per_chunk; i < (chunk + 1) * per_chunk; ++i) {
+        const auto [begin, end] = session_->times(on.launches[i]);
+        if (begin.state() && end.state()) seconds += seconds_between(begin, end);
+        rows = graph_.nodes()[static_cast<std::size_t>(on.launches[i])].operation.items;
+      }
+      if (seconds > 0 && rows > 0 && (mine == 0 || seconds / static_cast<double>(rows) < mine))
+        mine = seconds / static_cast<double>(rows);
+    }
+  }
+  for (std::size_t d = 0; d < samples.size(); ++d)
+    for (std::size_t other = 0; other < samples.size(); ++other)
+      if (least[d] > 0 && least[other] > 0 &&
+          devices[static_cast<int>(d)].info().model == devices[static_cast<int>(other)].info().model) {
+        const double seconds = least[other] * static_cast<double>(samples[d].rows);
+        if (!samples[d].direct && !samples[other].direct)
+          samples[d].compute_s = std::min(samples[d].compute_s, seconds);
+      }
 }
 
 void RowCall::learn_from(RowResult& result) {
@@ -689,6 +724,7 @@ void RowCall::learn_from(RowResult& result) {
     entry.bytes_out += bytes_of(on.copies_out);
     result.dispatch.chunk_count += on.chunks;
   }
+  if (!learned_.find(key_)) level_first(samples);
   const double total = entered_.state() && left_.state() ? seconds_between(entered_, left_) : 0;
   result.dispatch.measured_s = total;
   for (const DeviceSample& sample : samples) {

@@ -145,11 +145,14 @@ class RowCall {
   void run_stepwise();
   void release();
   void learn_from(RowResult& result);
+  void level_first(std::vector<DeviceSample>& samples) const;
 
   Executor& executor_;
   LearnedCosts& learned_;
   CounterStore& kept_;
   RowOperation operation_;
+  /// RowOperation::launch, which every chunk's operation shares.
+  std::shared_ptr<const std::function<void(LaunchContext&, const RowLaunch&)>> body_;
   RowSource source_;
   RowSink sink_;
   RowOptions options_;

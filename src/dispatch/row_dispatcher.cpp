@@ -29,8 +29,7 @@ struct AloneCall {
 }  // namespace
 
 Pending<RowResult> RowDispatcher::run_alone(RowOperation operation, RowSource source, RowSink sink,
-                                            const RowOptions& options, DispatchReport report,
-                                            std::int64_t rows, CallStamps stamps) {
+                                            const RowOptions& options, RowPlan plan, CallStamps stamps) {
   LapClock clock;
   const DeviceSet& devices = executor_.devices();
   const ExecutionContext& context = options.context ? *options.context : executor_.default_context();
@@ -41,8 +40,7 @@ Pending<RowResult> RowDispatcher::run_alone(RowOperation operation, RowSource so
   auto call = std::make_shared<AloneCall>();
   call->stream = &stream;
   call->own_stream = &stream == &*executor_.default_context().streams.front();
-  call->result.rows = rows;
-  call->result.dispatch = std::move(report);
+  const std::int64_t rows = call->result.rows = plan.rows;
   call->result.table = make_row_table(operation, rows, executor_);
   add_row_block(*call->result.table, operation, sink, devices,
                 sink.kind == SinkKind::to_host ? RowBlock::on_host : 0, {0, rows}, stream);
@@ -97,6 +95,8 @@ Pending<RowResult> RowDispatcher::run_alone(RowOperation operation, RowSource so
   call->done = stream.record();
   if (options.context) note_foreign_call(call->done);
   call->counters = {};
+  plan.complete();
+  call->result.dispatch = std::move(plan.report);
   stamps.tail_s = clock.lap();
 
   return Pending<RowResult>([this, call, rows, several, timed, stamps]() mutable {
@@ -157,17 +157,19 @@ Pending<RowResult> RowDispatcher::run(RowOperation operation, RowSource source, 
   RowPlan plan = plan_rows(devices, operation, source, sink, options,
                            devices.size() > 1 ? learned_.find(cost_key(operation, source, sink)) : nullptr,
                            {executor_.retired(), -1});
-  if (options.plan_only)
+  if (options.plan_only) {
+    plan.complete();
     return Pending<RowResult>([report = std::move(plan.report), rows = plan.rows] {
       RowResult result;
       result.rows = rows;
       result.dispatch = report;
       return result;
     });
+  }
   stamps.plan_s = clock.lap();
   if (plan.alone)
-    return run_alone(std::move(operation), std::move(source), std::move(sink), options,
-                     std::move(plan.report), plan.rows, stamps);
+    return run_alone(std::move(operation), std::move(source), std::move(sink), options, std::move(plan),
+                     stamps);
   ++spread_calls_;
   auto call = std::make_shared<RowCall>(executor_, learned_, kept_, std::move(operation), std::move(source),
                                         std::move(sink), options, std::move(plan));

@@ -8,6 +8,7 @@
 #include "dispatch/kept_counters.hpp"
 #include "dispatch/learned_costs.hpp"
 #include "dispatch/row_operation.hpp"
+#include "dispatch/row_plan.hpp"
 #include "shardwise/dispatch/executor.hpp"
 #include "shardwise/dispatch/rows.hpp"
 #include "shardwise/runtime/pending.hpp"
@@ -39,8 +40,7 @@ class RowDispatcher {
 
  private:
   Pending<RowResult> run_alone(RowOperation operation, RowSource source, RowSink sink,
-                               const RowOptions& options, DispatchReport report, std::int64_t rows,
-                               CallStamps stamps);
+                               const RowOptions& options, RowPlan plan, CallStamps stamps);
 
   void note_foreign_call(Event end);
 
