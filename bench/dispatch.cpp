@@ -53,6 +53,7 @@ struct World {
   DispatchReport measured;  ///< of the last call whose operations were timed
   std::vector<double> times;
   std::vector<CallStamps> stamps;  ///< of the same calls
+  std::string first;               ///< how the first calls were spread, for people
 };
 
 enum class Call { intersect_full, intersect_reduced, reflections };
@@ -83,6 +84,7 @@ double run(World& world, Call call, std::int64_t made, DispatchMode mode, std::i
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   world.times.push_back(seconds);
   world.stamps.push_back(world.scene.rows().last_stamps());
+  if (world.times.size() <= 3) world.first += (world.first.empty() ? "" : "; ") + spread_of(world.last);
   if (world.last.devices.front().compute_s > 0) world.measured = world.last;
   return seconds;
 }
@@ -113,14 +115,24 @@ std::string steps(const World& world) {
       median([](const S& s) { return s.wait_s; }), median([](const S& s) { return s.finish_s; }));
 }
 
+/// How a call was spread: mode, then rows and measured launches of each device.
+std::string spread_of(const DispatchReport& report) {
+  std::string text = report.mode;
+  for (const DeviceReport& device : report.devices)
+    text += fmt::format(" {} in {:.3f} ms", device.lanes, device.compute_s * 1e3);
+  return text;
+}
+
 /// What the last call cost above the slower of computing and moving, for people.
 std::string outcome(const World& world) {
   const DispatchReport& report = world.measured;
   double slowest = 0;
   for (const DeviceReport& device : report.devices) slowest = std::max(slowest, device.compute_s);
   return fmt::format(
-      "last measured call: {}; {}; device time {:.3f} ms, slowest device {:.3f} ms, above it {:.3f} ms",
-      report.mode, report.reason, report.measured_s * 1e3, slowest * 1e3,
+      "first calls: {}; last measured call: {}; {}; device time {:.3f} ms, slowest device {:.3f} ms, above "
+      "it "
+      "{:.3f} ms",
+      world.first, spread_of(report), report.reason, report.measured_s * 1e3, slowest * 1e3,
       (report.measured_s - slowest) * 1e3);
 }
 
@@ -161,6 +173,7 @@ std::vector<Case> dispatch_cases(const Settings& settings) {
       for (const auto& world : {all, one}) {
         world->times.clear();
         world->stamps.clear();
+        world->first.clear();
       }
       return note;
     };
@@ -184,6 +197,7 @@ std::vector<Case> dispatch_cases(const Settings& settings) {
     row.note_after = [world = heavy.one] {
       world->times.clear();
       world->stamps.clear();
+      world->first.clear();
       const DeviceReport& device = world->measured.devices.front();
       return fmt::format(
           "last call: compute {:.3f} ms, copies out {:.3f} ms in 8 chunks; compute + 1.15 of one copy = "

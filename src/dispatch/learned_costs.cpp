@@ -1,14 +1,17 @@
 #include "dispatch/learned_costs.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace shardwise {
 
 namespace {
 
-/// The first figures as they are, later ones smoothed: one disturbed call must not turn the split around.
+/// The first figures as they are, later ones smoothed: a change is followed within a few samples, noise,
+/// which is a few percent, moves the split by little.
 void smooth(double& value, double sample, bool replaces) {
-  value = value > 0 && !replaces ? 0.5 * (value + sample) : sample;
+  const bool differs = std::abs(sample - value) > 0.1 * value;
+  value = value > 0 && !replaces ? value + (differs ? 0.5 : 0.25) * (sample - value) : sample;
 }
 
 }  // namespace
