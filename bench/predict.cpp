@@ -80,27 +80,20 @@ class Fit {
   void fit_machine(Scene& scene, std::int64_t rows) {
     const int count = devices_.size();
     machine.devices.assign(static_cast<std::size_t>(count), {});
-    const CalibrationCall none = operation_probe(scene, fitted_on, 32);
+    // A few rows of something that traces nothing: what a call costs by itself.
+    const CalibrationCall none = operation_probe(scene, link_probe, 32);
     machine.call_s = median_of([&] { none(asked(DispatchMode::master, {})); });
     const OperationModel operation = probe(scene, fitted_on, rows);
-    const CalibrationCall call = operation_probe(scene, fitted_on, rows),
-                          touch = operation_probe(scene, link_probe, rows);
+    const CalibrationCall call = operation_probe(scene, fitted_on, rows);
     const double of_first =
         measured(call, asked(DispatchMode::sharded, alone_on(0, count))).devices.front().compute_s;
-    const OperationEntry& link = *find_operation(link_probe);
-    const double link_bytes = static_cast<double>(rows) * (link.bytes_in + link.bytes_out);
     for (int d = 1; d < count; ++d) {
       MachineDevice& device = machine.devices[static_cast<std::size_t>(d)];
       const auto on = static_cast<std::size_t>(d);
       const DispatchReport report = measured(call, asked(DispatchMode::sharded, alone_on(d, count)));
       if (!report.devices.empty()) device.speed = of_first / report.devices[on].compute_s;
       fit_link(d, device);
-      if (!devices_.can_peer(0, d)) continue;
-      const DispatchReport far = measured(touch, asked(DispatchMode::direct, alone_on(d, count))),
-                           near = measured(touch, asked(DispatchMode::sharded, alone_on(d, count)));
-      if (far.devices.empty() || near.devices.empty()) continue;
-      const double with = far.devices[on].compute_s, without = near.devices[on].compute_s;
-      device.direct_s_per_byte = std::sqrt(std::max(0.0, with * with - without * without)) / link_bytes;
+      if (devices_.can_peer(0, d)) device.direct_s_per_byte = direct_s_per_byte(scene, d, rows);
     }
     text = fmt::format(
         "fit on {} rows of {}, and {} rows of {} for launches that work over the link: a call {:.3g} us, a "
@@ -127,6 +120,25 @@ class Fit {
                                                      RowOptions{}.chunks_per_device));
       text += fmt::format("; {} {:.3g} us above its slowest device", way.name, above * 1e6);
     }
+  }
+
+  /// From two sizes, so that what does not grow with the rows is not counted.
+  double direct_s_per_byte(Scene& scene, int device, std::int64_t rows) const {
+    const auto on = static_cast<std::size_t>(device);
+    double with = 0, without = 0;
+    for (const int half : {0, 1}) {
+      const CalibrationCall touch = operation_probe(scene, link_probe, rows >> half);
+      const auto seconds = [&](DispatchMode mode) {
+        const DispatchReport report = measured(touch, asked(mode, alone_on(device, devices_.size())));
+        return report.devices.empty() ? 0.0 : report.devices[on].compute_s;
+      };
+      const double sign = half ? -1 : 1;
+      with += sign * seconds(DispatchMode::direct);
+      without += sign * seconds(DispatchMode::sharded);
+    }
+    const OperationEntry& entry = *find_operation(link_probe);
+    const double bytes = static_cast<double>(rows - (rows >> 1)) * std::max(entry.bytes_in, entry.bytes_out);
+    return std::sqrt(std::max(0.0, with * with - without * without)) / bytes;
   }
 
   bool possible(const Way& way) const {
@@ -244,7 +256,7 @@ std::vector<Case> predict_cases(const Settings& settings) {
   const bool host = devices.master().kind() == PlatformKind::host;
   const std::int64_t rows = rows_for(settings, devices), probed = rows / 4;
   const std::int64_t samples = settings.quick ? 200'000 : host ? 1'000'000 : 100'000'000;
-  const std::int64_t probed_samples = host || settings.quick ? samples / 4 : 1 << 22;
+  const std::int64_t probed_samples = host || settings.quick ? samples / 4 : 1 << 24;
   const auto fit = std::make_shared<Fit>(devices, settings.repeat);
   const auto errors = std::make_shared<Errors>();
   std::vector<Case> cases;

@@ -38,6 +38,10 @@ void add_split_options(CLI::App& app, DeviceOptions& options) {
   app.add_option("--weights", options.weights, "Shares of the devices, a ratio: 3,1 (default: equal)")
       ->type_name("W,W,..")
       ->group("Devices");
+  app.add_option("--calibration", options.calibration,
+                 "Shares that 'shardwise calibrate' found, in place of --weights")
+      ->type_name("FILE")
+      ->group("Devices");
   app.add_option("--chunk", options.chunk, "Lanes a launch (default: as the memory allows)")
       ->type_name("ROWS")
       ->group("Devices");
@@ -53,7 +57,7 @@ void add_split_options(CLI::App& app, DeviceOptions& options) {
                  "(exact sums; fail)")
       ->type_name("fail|failover")
       ->group("Devices");
-  add_refused(app, {"--mode", "--deadline", "--calibration"});
+  add_refused(app, {"--mode", "--deadline"});
 }
 
 DeviceSet open(const DeviceOptions& options) {

@@ -12,14 +12,15 @@ namespace shardwise::program {
 
 /// As typed; checked by the functions below.
 struct DeviceOptions {
-  std::string devices, weights, chunk, memory, min_rows, on_failure = "fail", sim_seed = "1", sim_faults;
+  std::string devices, weights, chunk, memory, min_rows, on_failure = "fail", sim_seed = "1", sim_faults,
+                                                         calibration;
   bool allow_mixed = false, require_peer = false;
 };
 
 /// --devices, --allow-mixed, --require-peer, --sim-seed, --sim-faults.
 void add_device_options(CLI::App& app, DeviceOptions& options);
-/// --weights, --chunk, --memory, --min-rows, --on-device-failure, and those of the contract that this version
-/// lacks.
+/// --weights, --calibration, --chunk, --memory, --min-rows, --on-device-failure, and those of the contract
+/// that this version lacks.
 void add_split_options(CLI::App& app, DeviceOptions& options);
 
 /// Opens the devices and says their warnings. Usage errors name what is there.

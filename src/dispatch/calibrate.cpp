@@ -106,7 +106,8 @@ class Calibration {
       for (std::size_t d = 0; d < last_.devices.size(); ++d) {
         const DeviceReport& report = last_.devices[d];
         const double compute = std::max(report.compute_s, report.busy_s);
-        if (d > 0 && last_.mode == to_string(DispatchMode::direct) && compute > 0 && report.lanes > 0)
+        // The first device's, too: the others' launches are guests in its memory.
+        if (last_.mode == to_string(DispatchMode::direct) && compute > 0 && report.lanes > 0)
           record_.costs[d].direct_s = compute / static_cast<double>(report.lanes);
         slowest = std::max({slowest, compute, report.copy_in_s, report.copy_out_s});
       }

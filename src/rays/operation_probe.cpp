@@ -206,10 +206,14 @@ CalibrationCall operation_probe(Scene& scene, const std::string& operation, std:
   return [&scene, shape, probe](const RowOptions& options) { return run(scene, shape, *probe, options); };
 }
 
+std::string exact_operation(const std::string& operation) {
+  return shape_of(operation).name();
+}
+
 CalibrationRecord calibrate(Scene& scene, const std::string& operation, std::int64_t rows,
                             const CalibrateOptions& options) {
-  const std::string name = shape_of(operation).name();
-  return calibrate(scene.devices(), name, rows, operation_probe(scene, operation, rows), options);
+  return calibrate(scene.devices(), exact_operation(operation), rows, operation_probe(scene, operation, rows),
+                   options);
 }
 
 }  // namespace shardwise

@@ -38,7 +38,8 @@ double predict_device(const MachineModel& machine, const OperationModel& operati
       // What does not overlap: the first chunk on its way in, the last on its way out.
       return std::max({compute, in, out}) + (in + out) / pieces;
     case Overlap::direct:
-      return std::hypot(compute, rows * (operation.bytes_in + operation.bytes_out) * on.direct_s_per_byte);
+      return std::hypot(compute,
+                        rows * std::max(operation.bytes_in, operation.bytes_out) * on.direct_s_per_byte);
     case Overlap::none:
       return compute + in + out;
   }

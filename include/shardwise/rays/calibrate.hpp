@@ -22,6 +22,9 @@ namespace shardwise {
 /// what the scene throws that is not ready; a memory Error where the rows do not fit.
 CalibrationCall operation_probe(Scene& scene, const std::string& operation, std::int64_t rows);
 
+/// The exact shape that such a name means: "intersect" is "intersect:full". Throws as operation_probe().
+std::string exact_operation(const std::string& operation);
+
 /// calibrate() with that call. The record's operation is the exact shape.
 CalibrationRecord calibrate(Scene& scene, const std::string& operation, std::int64_t rows,
                             const CalibrateOptions& options = {});

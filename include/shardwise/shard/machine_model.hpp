@@ -16,11 +16,12 @@ namespace shardwise {
 
 /// A device, seen from the first one.
 struct MachineDevice {
-  double speed = 1;              ///< a row takes row_s / speed
-  double in_s_per_byte = 0;      ///< of a copy from the first device
-  double out_s_per_byte = 0;     ///< of a copy to it
-  double copy_s = 0;             ///< of a copy, before its first byte
-  double direct_s_per_byte = 0;  ///< of a launch that reads and writes the first device's memory
+  double speed = 1;           ///< a row takes row_s / speed
+  double in_s_per_byte = 0;   ///< of a copy from the first device
+  double out_s_per_byte = 0;  ///< of a copy to it
+  double copy_s = 0;          ///< of a copy, before its first byte
+  double direct_s_per_byte =
+      0;  ///< of a launch that works on the first device's memory, a byte of the busier way
 };
 
 struct MachineModel {
