@@ -85,13 +85,15 @@ class Fit {
     machine.call_s = median_of([&] { none(asked(DispatchMode::master, {})); });
     const OperationModel operation = probe(scene, fitted_on, rows);
     const CalibrationCall call = operation_probe(scene, fitted_on, rows);
-    const double of_first =
-        measured(call, asked(DispatchMode::sharded, alone_on(0, count))).devices.front().compute_s;
+    const auto compute_of = [&](int d) {
+      const DispatchReport report = measured(call, asked(DispatchMode::sharded, alone_on(d, count)));
+      return report.devices.empty() ? 0.0 : report.devices[static_cast<std::size_t>(d)].compute_s;
+    };
+    const double of_first = count > 1 ? compute_of(0) : 0;
     for (int d = 1; d < count; ++d) {
       MachineDevice& device = machine.devices[static_cast<std::size_t>(d)];
-      const auto on = static_cast<std::size_t>(d);
-      const DispatchReport report = measured(call, asked(DispatchMode::sharded, alone_on(d, count)));
-      if (!report.devices.empty()) device.speed = of_first / report.devices[on].compute_s;
+      const double here = compute_of(d);
+      if (of_first > 0 && here > 0) device.speed = of_first / here;
       fit_link(d, device);
       if (devices_.can_peer(0, d)) device.direct_s_per_byte = direct_s_per_byte(scene, d, rows);
     }
