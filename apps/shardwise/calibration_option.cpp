@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "ranks.hpp"
 #include "shardwise/runtime/error.hpp"
 
 namespace shardwise::program {
@@ -9,6 +10,11 @@ namespace shardwise::program {
 std::optional<CalibrationRecord> calibration_of(const DeviceOptions& options, const DeviceSet& devices,
                                                 const std::string& operation) {
   if (options.calibration.empty()) return std::nullopt;
+  if (has_ranks())
+    throw_usage(fmt::format(
+        "--calibration '{}' is of the devices of one process; under a launcher give --weights, or "
+        "leave it out",
+        options.calibration));
   if (!options.weights.empty())
     throw_usage(fmt::format("--calibration '{}' and --weights '{}' both split the work; give one",
                             options.calibration, options.weights));

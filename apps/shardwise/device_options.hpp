@@ -12,9 +12,9 @@ namespace shardwise::program {
 
 /// As typed; checked by the functions below.
 struct DeviceOptions {
-  std::string devices, weights, chunk, memory, min_rows, on_failure = "fail", sim_seed = "1", sim_faults,
-                                                         calibration;
-  bool allow_mixed = false, require_peer = false;
+  std::string devices, weights, calibration, chunk, memory, min_rows, on_failure = "fail", sim_seed = "1",
+                                                                      sim_faults;
+  bool allow_mixed = false, require_peer = false, share_gpus = false;
 };
 
 /// --devices, --allow-mixed, --require-peer, --sim-seed, --sim-faults.
