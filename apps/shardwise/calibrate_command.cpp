@@ -185,6 +185,7 @@ int run_map(const MapText& text) {
   const Surfaces surfaces(model);
   place_request(request, surfaces, model.origin_shift());
   CoverageRunner runner(devices, model, request.tracer);
+  runner.set_deadline(deadline_of(coverage.devices));
   const CalibrationCall call = [&](const RowOptions& how) {
     CoverageOptions one = request.options;
     one.split.weights = how.weights;

@@ -108,6 +108,7 @@ int run(const CoverageText& text) {
   if (text.dry_run) return dry_run(text, request, devices, model);
   if (!first) {
     CoverageRunner runner(devices, model, request.tracer);
+    runner.set_deadline(deadline_of(text.devices));
     gather_coverage_reports(serve_pieces(runner, request.options));
     return 0;
   }
@@ -138,6 +139,7 @@ int run(const CoverageText& text) {
   report.census = count_cells(surfaces, report.grid, request.options.transmitters, stop_requested());
 
   CoverageRunner runner(devices, model, request.tracer);
+  runner.set_deadline(deadline_of(text.devices));
   const std::string title = scene_title(text.scene);
   PartialFile state;
   const bool record = !text.trace.empty();
@@ -158,6 +160,7 @@ int run(const CoverageText& text) {
     CoverageOptions again = request.options;
     again.split = SplitOptions{};
     CoverageRunner one(devices.first(), model, request.tracer);
+    one.set_deadline(deadline_of(text.devices));
     report.verification = compare(main_run.result.gain, one.run(again, "verify").result.gain);
   }
   summarize(report);

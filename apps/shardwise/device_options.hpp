@@ -12,8 +12,8 @@ namespace shardwise::program {
 
 /// As typed; checked by the functions below.
 struct DeviceOptions {
-  std::string devices, weights, calibration, chunk, memory, min_rows, on_failure = "fail", sim_seed = "1",
-                                                                      sim_faults;
+  std::string devices, weights, calibration, chunk, memory, min_rows, on_failure = "fail", deadline,
+                                                                      sim_seed = "1", sim_faults;
   bool allow_mixed = false, require_peer = false, share_gpus = false;
 };
 
@@ -28,6 +28,9 @@ DeviceSet open(const DeviceOptions& options);
 
 /// Checks the texts against the number of devices.
 SplitOptions split_of(const DeviceOptions& options, int device_count);
+
+/// Seconds of --deadline, infinity without it.
+double deadline_of(const DeviceOptions& options);
 
 Accumulation accumulation_of(const std::string& text);
 const char* to_string(Accumulation accumulation);
