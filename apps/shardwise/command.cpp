@@ -17,7 +17,7 @@ namespace shardwise::program {
 namespace {
 
 /// Subcommands of the contract that this version does not have.
-constexpr const char* later_commands[] = {"paths", "calibrate"};
+constexpr const char* later_commands[] = {"paths"};
 
 void add_common(Commands& commands, CLI::App& app) {
   app.set_help_flag("-h,--help", "Print this help and exit");
@@ -133,6 +133,7 @@ int run_command_line(int argc, char** argv) {
   add_merge(commands, root);
   add_scene(commands, root);
   add_devices(commands, root);
+  add_calibrate(commands, root);
   add_bench(commands, root);
   add_solve(commands, root);
   add_jobs(commands, root);

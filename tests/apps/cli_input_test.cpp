@@ -154,7 +154,7 @@ TEST_F(BadInput, WordingOfAUsageError) {
 }
 
 TEST_F(BadInput, OptionsOfLaterVersionsAreRefusedByName) {
-  for (const char* option : {"--diffraction", "--coherent", "--mode", "--deadline", "--calibration"}) {
+  for (const char* option : {"--diffraction", "--coherent", "--mode"}) {
     expect_one_line_error(run(coverage({option, "1"})), 2, std::string(option) + " is not in this version");
     expect_one_line_error(run(coverage({std::string(option) + "=1"})), 2, "not in this version");
   }
