@@ -232,16 +232,52 @@ void fill_even(const Blocks& blocks, FieldStorage<T>& field) {
   fill_layers(blocks, field, false, true);
 }
 
+namespace {
+
 template <class T>
-void fold_walls(const Blocks& blocks, FieldStorage<T>& field, bool even) {
+void fold_layers(const Blocks& blocks, FieldStorage<T>& field, bool even, bool after_gather) {
   for_wall_layers(
       blocks, field, true, [&](FieldBlock<T>& block, const CartesianGrid& grid, int d, int side, int k) {
         const LayerPlace where = place(grid, d, side, k);
         FoldBody<T> body{pointer(block.ref()),
                          where.source_shift * block.layout.stride[static_cast<std::size_t>(d)],
                          even ? T(1) : static_cast<T>(grid.boundary(d, side).multiplier(k, grid.spacing(d)))};
+        if (after_gather && d == 0 && folds_rows(grid)) {
+          const DeepCells deep = deep_cells(grid, block.layout);
+          for (int e = 0; e < 2; ++e) {
+            body.skip_lo[e] = deep.margin[e + 1];
+            body.skip_hi[e] = deep.cells[e + 1] - deep.margin[e + 1];
+          }
+        }
         enqueue_layer(blocks, block, where.box, "fold", body);
       });
+}
+
+}  // namespace
+
+template <class T>
+void fold_walls(const Blocks& blocks, FieldStorage<T>& field, bool even) {
+  fold_layers(blocks, field, even, false);
+}
+template <class T>
+void fold_shell(const Blocks& blocks, FieldStorage<T>& field) {
+  fold_layers(blocks, field, false, true);
+}
+
+bool folds_rows(const CartesianGrid& block) {
+  return block.dims() > 1 && block.halo(0) == 1 && block.cells(0) > 1 &&
+         block.boundary(0, 0).kind != BoundaryKind::interface &&
+         block.boundary(0, 1).kind != BoundaryKind::interface;
+}
+
+DeepCells deep_cells(const CartesianGrid& block, const BlockLayout& layout) {
+  DeepCells deep;
+  for (std::size_t d = 0; d < 3; ++d) {
+    deep.cells[d] = layout.cells[d];
+    deep.margin[d] = layout.halo[d];
+  }
+  if (folds_rows(block)) deep.margin[0] = 0;
+  return deep;
 }
 
 template <class T>
@@ -263,6 +299,7 @@ void clear_ghosts(const Blocks& blocks, FieldStorage<T>& field, bool walls_only)
   template void fill_walls(const Blocks&, FieldStorage<T>&, bool); \
   template void fill_even(const Blocks&, FieldStorage<T>&);        \
   template void fold_walls(const Blocks&, FieldStorage<T>&, bool); \
+  template void fold_shell(const Blocks&, FieldStorage<T>&);       \
   template void clear_ghosts(const Blocks&, FieldStorage<T>&, bool)
 SW_INSTANTIATE(float);
 SW_INSTANTIATE(double);

@@ -159,14 +159,26 @@ void PreparedState<T>::run_transposed(Term<T>& term, FieldStorage<T>& y, FieldSt
       call.box.lo[d] = -to.layout.halo[d];
       call.box.hi[d] = to.layout.cells[d] + to.layout.halo[d];
     }
-    enqueue_call(term, b, call, "gather", {x.local[b].owned(AccessMode::read), to.access(AccessMode::write)});
+    const CartesianGrid& grid = blocks.local_grid(to.part);
+    const DeepCells deep = deep_cells(grid, to.layout);
+    for (int d = 0; d < 3; ++d) call.deep_margin[d] = deep.margin[d];
+    call.fold.active = folds_rows(grid);
+    call.fold.wraps = grid.boundary(0, 0).kind == BoundaryKind::periodic;
+    for (int side = 0; side < 2 && call.fold.active; ++side)
+      call.fold.multiplier[side] = static_cast<T>(grid.boundary(0, side).multiplier(1, grid.spacing(0)));
+    call.deep_y = y.local[b].cell();
+    call.alpha = alpha;
+    call.beta = beta;
+    enqueue_call(term, b, call, "gather",
+                 {x.local[b].owned(AccessMode::read), to.access(AccessMode::write),
+                  y.local[b].owned(AccessMode::write)});
   }
-  fold_walls(blocks, z, false);
+  fold_shell(blocks, z);
   if (padded_halo->is_needed()) {
     padded_halo->reduce(z);
     ++stats.reduces;
   }
-  enqueue_axpby(blocks, y, z, alpha, beta);
+  enqueue_blend_shell(blocks, y, z, alpha, beta);
 }
 
 template <class T>
