@@ -325,7 +325,7 @@ struct ApplyBody {
     const T* const next = x + (fetch ? block.element(0, j + ahead, k + 1) : block.element(0, j, k));
     with_reader(j, k, [=, *this](const auto& reader) {
       T line[width + 1];
-      const auto make = [&](T* to, std::int64_t from) {
+      const auto make = [&](T * to, std::int64_t from) __attribute__((always_inline)) {
         prefetch_line(next + from);
 #pragma GCC ivdep
         for (std::int64_t lane = 0; lane < width; ++lane)
