@@ -1,13 +1,13 @@
 # What a user's project links, and what is installed: libraries, public headers, the program, and the CMake package
 # that find_package(shardwise) reads. docs/package.md has the user's side.
 
-# shardwise::shardwise is every library but the importers (shardwise::io).
+# shardwise::shardwise is every library but the importers (shardwise::io) and the ranks over MPI (shardwise::mpi).
 get_property(libraries GLOBAL PROPERTY SHARDWISE_LIBRARIES)
 add_library(shardwise_everything INTERFACE)
 add_library(shardwise::shardwise ALIAS shardwise_everything)
 set_target_properties(shardwise_everything PROPERTIES EXPORT_NAME shardwise)
 foreach(name IN LISTS libraries)
-  if(NOT name STREQUAL "io")
+  if(NOT name MATCHES "^(io|mpi)$")
     target_link_libraries(shardwise_everything INTERFACE shardwise_${name})
   endif()
 endforeach()

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "output_file.hpp"
+#include "ranks.hpp"
 #include "shardwise/runtime/error.hpp"
 #include "shardwise/runtime/parse.hpp"
 #include "version.hpp"
@@ -155,6 +156,7 @@ int run_command_line(int argc, char** argv) {
     throw_usage(fmt::format("'{}' needs a subcommand; see '{} --help'", full_name(*app), full_name(*app)));
   }
   open_log(commands.log);
+  if (!is_first_rank() && !commands.on_all_ranks.contains(app)) return 0;
   return action->second();
 }
 

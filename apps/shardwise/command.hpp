@@ -6,6 +6,7 @@
 #include <functional>
 #include <initializer_list>
 #include <map>
+#include <set>
 #include <string>
 
 #include "log.hpp"
@@ -17,6 +18,8 @@ namespace shardwise::program {
 struct Commands {
   LogOptions log;
   std::map<const CLI::App*, std::function<int()>> actions;
+  /// Those that share their work among the ranks; others run on the first one alone.
+  std::set<const CLI::App*> on_all_ranks;
 };
 
 /// Adds a subcommand with --help, --verbose, --quiet, --log-file and an example at the end of its help.

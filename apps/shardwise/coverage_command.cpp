@@ -15,7 +15,9 @@
 #include "coverage_picture.hpp"
 #include "coverage_pieces.hpp"
 #include "coverage_plan.hpp"
+#include "coverage_ranks.hpp"
 #include "coverage_warnings.hpp"
+#include "ranks.hpp"
 #include "run_parameters.hpp"
 #include "shardwise/runtime/error.hpp"
 #include "signals.hpp"
@@ -93,17 +95,28 @@ void resume(PartialFile& state, const CoverageRequest& request, const CoverageTe
 
 int run(const CoverageText& text) {
   CoverageRequest request = check_request(text);
-  check_outputs(text, request.axis, request.pieces.checkpoint);
+  const bool first = is_first_rank();
+  if (has_ranks() && request.options.accumulation != Accumulation::exact)
+    throw_usage(
+        fmt::format("--accumulation {} under a launcher of {} ranks: their sums are joined exactly; leave it "
+                    "out, or start one process",
+                    to_string(request.options.accumulation), ranks().size()));
+  if (first) check_outputs(text, request.axis, request.pieces.checkpoint);
   const DeviceSet devices = open(text.devices);
   request.options.split = split_of(text.devices, devices.size());
 
   std::vector<std::string> remarks;
-  const SceneModel model = load_scene(text.scene, text.scene_options, &remarks);
+  const SceneModel model = load_scene_together(text.scene, text.scene_options, &remarks);
   check_faces(model, text.scene);
   const SceneGeometry& geometry = model.geometry();
   const Surfaces surfaces(model);
   place_request(request, surfaces, model.origin_shift());
   if (text.dry_run) return dry_run(text, request, devices, model);
+  if (!first) {
+    CoverageRunner runner(devices, model, request.tracer);
+    gather_coverage_reports(serve_pieces(runner, request.options));
+    return 0;
+  }
 
   CoverageReport report;
   report.request = &request;
@@ -135,7 +148,7 @@ int run(const CoverageText& text) {
   const bool record = !text.trace.empty();
   if (record) devices.timeline().start();
   CoverageRun main_run;
-  if (request.pieces.wanted()) {
+  if (request.pieces.wanted() || has_ranks()) {
     state = empty_partial(report, model, runner.tracer(), title);
     resume(state, request, text);
     main_run = run_pieces(runner, request, state, &report.target);
@@ -143,6 +156,7 @@ int run(const CoverageText& text) {
     main_run = runner.run(request.options, "coverage");
   }
   if (record) devices.timeline().stop();
+  if (has_ranks()) report.ranks = gather_coverage_reports(main_run.result.dispatch);
   report.result = &main_run.result;
   report.seconds = main_run.seconds;
   if (text.verify) {
@@ -181,6 +195,7 @@ void add_coverage(Commands& commands, CLI::App& root) {
                   "shardwise coverage city/city.xml --tx 0,0,30 --frequency 3.5GHz --cell 4 --png map.png");
   add_coverage_options(*app, *text);
   commands.actions[app] = [text] { return run(*text); };
+  commands.on_all_ranks.insert(app);
 }
 
 }  // namespace shardwise::program

@@ -7,9 +7,11 @@
 #include <cmath>
 #include <cstddef>
 
+#include "coverage_ranks.hpp"
 #include "log.hpp"
 #include "output_file.hpp"
 #include "progress.hpp"
+#include "ranks.hpp"
 #include "shardwise/runtime/error.hpp"
 #include "shardwise/runtime/parse.hpp"
 #include "signals.hpp"
@@ -47,26 +49,6 @@ class Checkpoint {
   Clock::time_point last_{};
 };
 
-/// The report of all calls together.
-void add_dispatch(DispatchReport& total, const DispatchReport& call) {
-  if (total.devices.empty()) {
-    total = call;
-    return;
-  }
-  total.chunk_count += call.chunk_count;
-  total.failures.insert(total.failures.end(), call.failures.begin(), call.failures.end());
-  for (std::size_t i = 0; i < total.devices.size(); ++i) {
-    DeviceReport& device = total.devices[i];
-    const DeviceReport& more = call.devices.at(i);
-    device.lanes += more.lanes;
-    device.busy_s += more.busy_s;
-    device.idle_s += more.idle_s;
-    device.bytes_in += more.bytes_in;
-    device.bytes_out += more.bytes_out;
-    device.peak_bytes = std::max(device.peak_bytes, more.peak_bytes);
-  }
-}
-
 class Pieces {
  public:
   Pieces(CoverageRunner& runner, CoverageRequest& request, PartialFile& state)
@@ -74,7 +56,7 @@ class Pieces {
         request_(request),
         state_(state),
         checkpoint_(request.pieces.checkpoint, request.pieces.checkpoint_every_s),
-        piece_(first_piece * runner.devices().size()) {}
+        piece_(first_piece * runner.devices().size() * ranks().size()) {}
 
   /// Runs what is missing of the window.
   void cover(Window window) {
@@ -106,7 +88,7 @@ class Pieces {
     call.lane_count = lanes.count;
     CoverageRun run;
     try {
-      run = runner_.run(call, progress);
+      run = has_ranks() ? run_piece_on_ranks(runner_, call, progress) : runner_.run(call, progress);
     } catch (const Error& error) {
       if (error.error_class() != ErrorClass::interrupted || !checkpoint_.wanted()) throw;
       checkpoint_.write(state_);
@@ -192,6 +174,7 @@ CoverageRun run_pieces(CoverageRunner& runner, CoverageRequest& request, Partial
     options.passes = passes;
     options.samples = run.result.rays_per_pass * passes;
   }
+  if (has_ranks()) end_pieces();
   pieces.write_checkpoint();
   run.result.dispatch = pieces.dispatch();
   run.seconds = state.seconds;

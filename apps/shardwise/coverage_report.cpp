@@ -7,6 +7,7 @@
 #include <cstddef>
 
 #include "progress.hpp"
+#include "ranks.hpp"
 #include "shardwise/runtime/parse.hpp"
 #include "shardwise/shard/hash.hpp"
 #include "table.hpp"
@@ -19,21 +20,6 @@ constexpr std::int64_t enough_crossings = 16;
 
 Json point_json(const Vec3d& point) {
   return {point.x, point.y, point.z};
-}
-
-Json devices_json(const DispatchReport& dispatch) {
-  Json list = Json::array();
-  for (const DeviceReport& device : dispatch.devices) {
-    list.push_back({{"name", device.name},
-                    {"kind", device.kind},
-                    {"lanes", device.lanes},
-                    {"busy_s", device.busy_s},
-                    {"idle_s", device.idle_s},
-                    {"bytes_in", device.bytes_in},
-                    {"bytes_out", device.bytes_out},
-                    {"peak_bytes", device.peak_bytes}});
-  }
-  return list;
 }
 
 Json dispatch_json(const DispatchReport& dispatch) {
@@ -102,6 +88,21 @@ std::string db_text(const std::optional<double>& value) {
 
 }  // namespace
 
+Json devices_json(const DispatchReport& dispatch) {
+  Json list = Json::array();
+  for (const DeviceReport& device : dispatch.devices) {
+    list.push_back({{"name", device.name},
+                    {"kind", device.kind},
+                    {"lanes", device.lanes},
+                    {"busy_s", device.busy_s},
+                    {"idle_s", device.idle_s},
+                    {"bytes_in", device.bytes_in},
+                    {"bytes_out", device.bytes_out},
+                    {"peak_bytes", device.peak_bytes}});
+  }
+  return list;
+}
+
 std::string digest_of(const std::vector<double>& values) {
   return Blake3().update(values.data(), values.size() * sizeof(double)).hex();
 }
@@ -147,7 +148,12 @@ Json coverage_json(const CoverageReport& report) {
   json["transmitters"] = transmitters_json(request, result);
   json["frequency_hz"] = request.options.frequency_hz;
   json["devices"] = devices_json(result.dispatch);
+  for (const Json& rank : report.ranks) {  // the first rank's are there already
+    if (rank.at("rank") == 0) continue;
+    for (const Json& device : rank.at("devices")) json["devices"].push_back(device);
+  }
   json["dispatch"] = dispatch_json(result.dispatch);
+  if (!report.ranks.is_null()) json["ranks"] = report.ranks;
   json["lanes"] = result.lanes;
   json["segments_traced"] = result.segments;
   json["seconds"] = report.seconds;
@@ -205,13 +211,14 @@ std::string coverage_text(const CoverageReport& report) {
         report.target->reached_db ? fmt::format("{:.3g} dB", *report.target->reached_db) : "unknown",
         report.target->asked_db, request.options.passes, count_text(request.options.samples));
   }
+  if (!report.ranks.is_null()) text += rank_table(report.ranks) + "\n";
   std::vector<std::vector<std::string>> rows{{"device", "lanes", "busy", "idle", "in", "out", "peak"}};
   for (const DeviceReport& device : result.dispatch.devices) {
     rows.push_back({device.name, count_text(device.lanes), short_time(device.busy_s),
                     short_time(device.idle_s), human_bytes(device.bytes_in), human_bytes(device.bytes_out),
                     human_bytes(device.peak_bytes)});
   }
-  if (rows.size() > 1) text += table_text(rows) + "\n";
+  if (rows.size() > 1 && report.ranks.is_null()) text += table_text(rows) + "\n";
   text += fmt::format(
       "{} lanes, {} segments in {}, {} segments/s{}\ndigest {}\n",
       short_count(static_cast<double>(result.lanes)), short_count(static_cast<double>(result.segments)),

@@ -41,6 +41,7 @@ struct CoverageReport {
   std::optional<TargetError> target;
   std::int64_t total_lanes = 0;  ///< of the whole run, where --lanes asked for a window
   std::vector<std::string> warnings;
+  Json ranks;  ///< one entry a rank, where there are several (gather_rank_reports)
 
   // From the result, by summarize():
   std::int64_t reached = 0, under_16 = 0;
@@ -48,6 +49,9 @@ struct CoverageReport {
   std::optional<double> max_gain_db, median_gain_db;  ///< over covered cells
   std::string digest, stderr_digest;                  ///< the second is empty with one pass
 };
+
+/// One entry a device.
+Json devices_json(const DispatchReport& dispatch);
 
 /// BLAKE3 of the array's bytes, hex.
 std::string digest_of(const std::vector<double>& values);

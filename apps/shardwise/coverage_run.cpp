@@ -11,6 +11,8 @@
 #include "log.hpp"
 #include "progress.hpp"
 #include "radio/coverage_plan.hpp"
+#include "ranks.hpp"
+#include "shardwise/radio/coverage_ranks.hpp"
 #include "shardwise/runtime/error.hpp"
 #include "shardwise/runtime/sim.hpp"
 #include "signals.hpp"
@@ -50,13 +52,29 @@ std::string CoverageRunner::tracer() const {
 }
 
 CoverageRun CoverageRunner::run(const CoverageOptions& options, const ProgressFunction& progress) {
+  return finish_call(options, progress,
+                     [this](const CoverageOptions& call) { return coverage(scene_, call).get(); });
+}
+
+CoverageRun CoverageRunner::run_on_ranks(const CoverageOptions& options, const ProgressFunction& progress) {
+  return finish_call(options, progress, [this](const CoverageOptions& call) {
+    ranks().set_step("coverage");
+    CoverageResult result = coverage_on_ranks(ranks(), scene_, call);
+    ranks().set_step("");
+    return result;
+  });
+}
+
+CoverageRun CoverageRunner::finish_call(
+    const CoverageOptions& options, const ProgressFunction& progress,
+    const std::function<CoverageResult(const CoverageOptions&)>& call_library) {
   CoverageOptions call = options;
   call.cancel = &stop_requested();
   call.progress = progress;
   if (!call.progress) call.progress = [](std::int64_t, std::int64_t) {};
   CoverageRun run;
   const auto start = Clock::now();
-  run.result = coverage(scene_, call).get();
+  run.result = call_library(call);
   run.seconds = seconds_since(start);
   for (const DeviceFailure& failure : run.result.dispatch.failures)
     log_warning(

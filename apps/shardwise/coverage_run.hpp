@@ -2,6 +2,7 @@
 // The one place where the program calls the coverage library.
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -30,11 +31,16 @@ class CoverageRunner {
   CoverageRun run(const CoverageOptions& options, const ProgressFunction& progress = {});
   /// Runs the call with a progress bar named `step`.
   CoverageRun run(const CoverageOptions& options, const std::string& step);
+  /// The lanes of the call on all ranks (coverage_on_ranks): sums on rank 0, this rank's own report.
+  /// Collective.
+  CoverageRun run_on_ranks(const CoverageOptions& options, const ProgressFunction& progress);
   /// Plans the call without running it: `devices[]` has the lanes of each and the peak that is estimated for
   /// them.
   DispatchReport plan(const CoverageOptions& options);
 
  private:
+  CoverageRun finish_call(const CoverageOptions& options, const ProgressFunction& progress,
+                          const std::function<CoverageResult(const CoverageOptions&)>& call_library);
   Scene scene_;
 };
 

@@ -9,6 +9,8 @@
 
 #include "command.hpp"
 #include "log.hpp"
+#include "rank_devices.hpp"
+#include "ranks.hpp"
 #include "shardwise/runtime/error.hpp"
 #include "shardwise/runtime/parse.hpp"
 #include "values.hpp"
@@ -24,6 +26,8 @@ void add_device_options(CLI::App& app, DeviceOptions& options) {
       ->group("Devices");
   app.add_flag("--allow-mixed", options.allow_mixed, "Accept unlike devices in one set")->group("Devices");
   app.add_flag("--require-peer", options.require_peer, "Fail where two GPUs cannot reach each other's memory")
+      ->group("Devices");
+  app.add_flag("--share-gpus", options.share_gpus, "Under mpirun: accept more ranks than GPUs on a machine")
       ->group("Devices");
   app.add_option("--sim-seed", options.sim_seed, "Seed of the order in which sim devices run (1)")
       ->type_name("N")
@@ -71,7 +75,9 @@ DeviceSet open(const DeviceOptions& options) {
       throw_data(fmt::format("--sim-faults: '{}' cannot be read; check its name", path));
     open_options.sim_faults = text.str();
   }
-  DeviceSet devices = open_devices(options.devices, open_options);
+  const std::string spec =
+      has_ranks() ? rank_devices(options.devices, this_machine(), options.share_gpus) : options.devices;
+  DeviceSet devices = open_devices(spec, open_options);
   for (const std::string& warning : devices.warnings()) log_warning(warning);
   return devices;
 }

@@ -13,7 +13,7 @@ namespace shardwise::program {
 /// As typed; checked by the functions below.
 struct DeviceOptions {
   std::string devices, weights, chunk, memory, min_rows, on_failure = "fail", sim_seed = "1", sim_faults;
-  bool allow_mixed = false, require_peer = false;
+  bool allow_mixed = false, require_peer = false, share_gpus = false;
 };
 
 /// --devices, --allow-mixed, --require-peer, --sim-seed, --sim-faults.

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "output_file.hpp"
+#include "ranks.hpp"
 #include "shardwise/runtime/error.hpp"
 
 namespace shardwise::program {
@@ -16,16 +17,19 @@ namespace {
 LogOptions current;
 std::shared_ptr<spdlog::logger> file_log;
 
+/// What other ranks have to say is told from the first one's by their number.
 void say(const char* prefix, const std::string& text) {
   std::fflush(stdout);
-  fmt::print(stderr, "{}{}\n", prefix, text);
+  const std::string whole = is_first_rank() ? fmt::format("{}{}\n", prefix, text)
+                                            : fmt::format("{}rank {}: {}\n", prefix, ranks().rank(), text);
+  std::fputs(whole.c_str(), stderr);
 }
 
 }  // namespace
 
 void open_log(const LogOptions& options) {
   current = options;
-  if (options.file.empty()) return;
+  if (options.file.empty() || !is_first_rank()) return;
   check_output(options.file, "--log-file");
   try {
     file_log = std::make_shared<spdlog::logger>(
@@ -49,7 +53,7 @@ void log_debug(const std::string& text) {
 }
 
 void log_note(const std::string& text) {
-  if (!current.quiet) say("shardwise: ", text);
+  if (!current.quiet && is_first_rank()) say("shardwise: ", text);
   if (file_log) file_log->info(text);
 }
 

@@ -1,11 +1,12 @@
 // The program: its command line, errors as one line and an exit code, signals.
 
-#include <CLI/CLI.hpp>
+#include <cstdlib>
 #include <exception>
 #include <new>
 
 #include "command.hpp"
 #include "log.hpp"
+#include "ranks.hpp"
 #include "shardwise/runtime/error.hpp"
 #include "signals.hpp"
 
@@ -14,16 +15,49 @@ namespace {
 using namespace shardwise;
 using namespace shardwise::program;
 
-int report(ErrorClass error_class, const std::string& text) {
-  if (error_class == ErrorClass::interrupted && caught_signal() != 0) {
-    const int number = caught_signal();
+int report(ErrorClass error_class, const std::string& text, int code) {
+  if (error_class == ErrorClass::interrupted && code > 128) {
+    const int number = code - 128;
     const char* const name = number == 2 ? "SIGINT" : number == 15 ? "SIGTERM" : "SIGHUP";
     log_error(std::string("stopped by ") + name + "; " + stop_remark());
-    return 128 + number;
+    return code;
   }
   log_error(text);
   log_debug(std::string("class of the error: ") + to_string(error_class));
-  return exit_code(error_class);
+  return code;
+}
+
+int code_of(ErrorClass error_class) {
+  const bool stopped = error_class == ErrorClass::interrupted && caught_signal() != 0;
+  return stopped ? 128 + caught_signal() : exit_code(error_class);
+}
+
+/// Has all ranks end with what this one met. By itself a process is the only rank.
+[[noreturn]] void fail(const Error& error) {
+  // Not what went wrong, but its consequence.
+  if (error.error_class() == ErrorClass::interrupted && stopped_for_other_rank() && caught_signal() == 0)
+    ranks().fail(DependencyError(error.what()));
+  ranks().fail(error, code_of(error.error_class()));
+}
+
+int run(int argc, char** argv) {
+  try {
+    std::int64_t code = 0;
+    try {
+      code = run_command_line(argc, argv);
+    } catch (const Error& error) {
+      fail(error);
+    } catch (const std::bad_alloc&) {
+      fail(Error(ErrorClass::memory,
+                 "out of memory on the host; use fewer or larger cells, or a smaller scene"));
+    } catch (const std::exception& error) {
+      fail(Error(ErrorClass::internal, std::string("unexpected (") + error.what() + "); please report this"));
+    }
+    ranks().max(std::span(&code, 1), "the end of the command");
+    return static_cast<int>(code);
+  } catch (const RankError& error) {
+    return is_first_rank() ? report(error.error_class(), error.what(), error.exit_code()) : error.exit_code();
+  }
 }
 
 }  // namespace
@@ -31,13 +65,14 @@ int report(ErrorClass error_class, const std::string& text) {
 int main(int argc, char** argv) {
   install_signal_handlers();
   try {
-    return run_command_line(argc, argv);
+    join_ranks();
   } catch (const Error& error) {
-    return report(error.error_class(), error.what());
-  } catch (const std::bad_alloc&) {
-    return report(ErrorClass::memory,
-                  "out of memory on the host; use fewer or larger cells, or a smaller scene");
-  } catch (const std::exception& error) {
-    return report(ErrorClass::internal, std::string("unexpected (") + error.what() + "); please report this");
+    // Every process finds this by itself, and one says it.
+    const auto launch = detect_launch([](const char* name) { return std::getenv(name); });
+    const int code = exit_code(error.error_class());
+    return launch && launch->rank > 0 ? code : report(error.error_class(), error.what(), code);
   }
+  const int code = run(argc, argv);
+  leave_ranks();
+  return code;
 }

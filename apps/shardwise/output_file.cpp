@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "ranks.hpp"
 #include "shardwise/runtime/error.hpp"
 #include "signals.hpp"
 
@@ -125,6 +126,7 @@ void OutputSet::commit(WhenStopped when_stopped) {
 }
 
 void write_stdout(std::string_view text) {
+  if (!is_first_rank()) return;
   std::fflush(stdout);
   const int reason = write_all(STDOUT_FILENO, text);
   if (reason != 0) {

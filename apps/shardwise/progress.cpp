@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "log.hpp"
+#include "ranks.hpp"
 
 namespace shardwise::program {
 
@@ -23,7 +24,7 @@ Progress::~Progress() {
 }
 
 void Progress::update(std::int64_t done, std::int64_t total) {
-  if (log_options().quiet || total <= 0) return;
+  if (log_options().quiet || total <= 0 || !is_first_rank()) return;
   const auto now = Clock::now();
   const auto pause = terminal_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(10000);
   if (now - last_ < pause) return;

@@ -78,13 +78,18 @@ void add_scene_options(CLI::App& app, SceneFileOptions& options) {
       ->group("Scene");
 }
 
+SceneModelOptions model_options_of(const SceneFileOptions& options) {
+  SceneModelOptions model;
+  model.defects = word_value("--defects", options.defects, {"drop", "fail"}) == "fail" ? DefectPolicy::fail
+                                                                                       : DefectPolicy::drop;
+  model.strict_materials = options.strict_materials;
+  return model;
+}
+
 SceneModel load_scene(const std::string& path, const SceneFileOptions& options,
                       std::vector<std::string>* remarks) {
   SceneReadOptions read;
-  read.model.defects = word_value("--defects", options.defects, {"drop", "fail"}) == "fail"
-                           ? DefectPolicy::fail
-                           : DefectPolicy::drop;
-  read.model.strict_materials = options.strict_materials;
+  read.model = model_options_of(options);
   if (!options.material.empty()) {
     make_itu_material("--material", options.material);  // throws for a class that is none
     read.material_override = options.material;

@@ -19,6 +19,9 @@ inline constexpr const char* kSceneHelp = "Scene: .xml (Mitsuba), .obj, .gltf, .
 
 void add_scene_options(CLI::App& app, SceneFileOptions& options);
 
+/// How the scene is built, whoever reads it. Throws usage errors.
+SceneModelOptions model_options_of(const SceneFileOptions& options);
+
 /// Reads and builds a scene. Remarks go to the log; `*remarks` gets them too, where given. Throws data errors
 /// that name the file, usage errors for the options.
 SceneModel load_scene(const std::string& path, const SceneFileOptions& options,

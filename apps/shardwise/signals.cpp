@@ -12,7 +12,7 @@
 namespace shardwise::program {
 namespace {
 
-std::atomic<bool> stop{false};
+std::atomic<bool> stop{false}, other_rank_failed{false};
 std::atomic<int> first_signal{0};
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
 
@@ -22,15 +22,23 @@ struct TemporarySlot {
 };
 TemporarySlot temporaries[16];
 
+}  // namespace
+
+void remove_temporaries() {
+  for (TemporarySlot& slot : temporaries) {
+    if (slot.used.load()) unlink(slot.path);
+  }
+}
+
+namespace {
+
 void on_signal(int number) {
   int none = 0;
   if (first_signal.compare_exchange_strong(none, number)) {
     stop.store(true);
     return;
   }
-  for (TemporarySlot& slot : temporaries) {
-    if (slot.used.load()) unlink(slot.path);
-  }
+  remove_temporaries();
   _exit(128 + number);
 }
 
@@ -52,6 +60,15 @@ void install_signal_handlers() {
 
 const std::atomic<bool>& stop_requested() {
   return stop;
+}
+
+void stop_for_other_rank() {
+  other_rank_failed.store(true);
+  stop.store(true);
+}
+
+bool stopped_for_other_rank() {
+  return other_rank_failed.load();
 }
 
 int caught_signal() {

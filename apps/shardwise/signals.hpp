@@ -14,6 +14,10 @@ void install_signal_handlers();
 /// True after a signal. Long calls take its address (`CoverageOptions::cancel`).
 const std::atomic<bool>& stop_requested();
 
+/// Sets it because another rank has failed: what is running here is in vain. Any thread.
+void stop_for_other_rank();
+bool stopped_for_other_rank();
+
 /// The first signal's number, 0 while there was none.
 int caught_signal();
 
@@ -29,5 +33,7 @@ void throw_if_stopped();
 /// for forget_temporary(), -1 where none was free. Main thread only.
 int remember_temporary(const std::string& path);
 void forget_temporary(int slot);
+/// Removes what is remembered, as a second signal does: the process is about to be ended from any thread.
+void remove_temporaries();
 
 }  // namespace shardwise::program

@@ -31,6 +31,12 @@ constexpr bool has_io =
 #else
     false;
 #endif
+constexpr bool has_mpi =
+#if defined(SHARDWISE_WITH_MPI)
+    true;
+#else
+    false;
+#endif
 constexpr bool has_pictures =
 #if defined(SHARDWISE_WITH_PICTURES)
     true;
@@ -53,7 +59,7 @@ const BuildFacts& build_facts() {
                                 {{"cuda", has_cuda},
                                  {"embree", has_embree},
                                  {"io", has_io},
-                                 {"mpi", false},  // not in this version
+                                 {"mpi", has_mpi},
                                  {"pictures", has_pictures},
                                  {"toml", SHARDWISE_TOML_FOUND != 0}}};
   return facts;

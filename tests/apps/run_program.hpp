@@ -26,6 +26,7 @@ class RunningProgram {
   RunningProgram& operator=(const RunningProgram&) = delete;
 
   void send(int signal_number) const;
+  pid_t id() const { return process_; }
   bool is_running();
   Outcome wait();
 

@@ -1,0 +1,32 @@
+#pragma once
+// `coverage` on several ranks. Rank 0 runs the command; the others serve it: for each piece of lanes that it
+// announces they compute their share, until it says that there is no other.
+
+#include "coverage_run.hpp"
+#include "report_file.hpp"
+#include "scene_options.hpp"
+
+namespace shardwise::program {
+
+/// Rank 0 reads the scene and sends what it has read to the others. Collective.
+SceneModel load_scene_together(const std::string& path, const SceneFileOptions& options,
+                               std::vector<std::string>* remarks);
+
+/// Rank 0: one piece, `call.lane_offset` to `call.lane_count`, on all ranks. The result has the sums of all
+/// of it, and this rank's own report.
+CoverageRun run_piece_on_ranks(CoverageRunner& runner, const CoverageOptions& call,
+                               const ProgressFunction& progress);
+
+/// The other ranks: what rank 0 announces, until it says that it is over. Returns what this rank did.
+DispatchReport serve_pieces(CoverageRunner& runner, const CoverageOptions& options);
+
+/// Rank 0: there is no other piece.
+void end_pieces();
+
+/// What each rank did, for the report of rank 0 (elsewhere null). Collective.
+Json gather_coverage_reports(const DispatchReport& mine);
+
+/// The report of all calls together.
+void add_dispatch(DispatchReport& total, const DispatchReport& call);
+
+}  // namespace shardwise::program

@@ -1,0 +1,329 @@
+// Collectives and messages over MPI: non-blocking calls and waits that end (mpi_process.hpp).
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "cluster/mpi_process.hpp"
+
+namespace shardwise {
+namespace {
+
+constexpr std::uint64_t piece_bytes = std::uint64_t{1} << 30;  // counts are ints
+constexpr std::uint64_t piece_words = std::uint64_t{1} << 26;
+/// How long what is on its way may still take once another rank has failed.
+constexpr double payload_grace_s = 1, message_grace_s = 0.2;
+
+int count_of(std::uint64_t bytes) {
+  return static_cast<int>(bytes);
+}
+
+/// One MPI communicator of our own.
+class OwnedComm {
+ public:
+  OwnedComm(MpiProcess& process, MPI_Comm parent) : process_(process) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    process_.call("MPI_Comm_idup", [&] { return MPI_Comm_idup(parent, &comm_, &request); });
+    process_.wait(std::span(&request, 1), -1);
+    process_.call("MPI_Comm_set_errhandler",
+                  [&] { return MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN); });
+  }
+  ~OwnedComm() {
+    // One that was given up has calls under way, which MPI must find.
+    if (!abandoned_) process_.call("MPI_Comm_free", [&] { return MPI_Comm_free(&comm_); });
+  }
+  OwnedComm(const OwnedComm&) = delete;
+  OwnedComm& operator=(const OwnedComm&) = delete;
+  MPI_Comm get() const { return comm_; }
+  void abandon() { abandoned_ = true; }
+
+ private:
+  MpiProcess& process_;
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  bool abandoned_ = false;
+};
+
+class MpiMessage final : public RankMessage {
+ public:
+  MpiMessage(std::shared_ptr<MpiProcess> process, std::shared_ptr<OwnedComm> comm, std::string_view what,
+             int peer, bool receive)
+      : process_(std::move(process)), comm_(std::move(comm)), what_(what), peer_(peer), receive_(receive) {}
+  ~MpiMessage() override {
+    if (next_ >= requests_.size()) return;
+    try {
+      wait();
+    } catch (const Error&) {
+      comm_->abandon();
+    }
+  }
+  void start(MPI_Comm comm, std::byte* bytes, std::uint64_t size, int tag) {
+    for (std::uint64_t begin = 0; begin < size || begin == 0; begin += piece_bytes) {
+      const std::uint64_t piece = std::min(piece_bytes, size - begin);
+      MPI_Request& request = requests_.emplace_back(MPI_REQUEST_NULL);
+      sizes_.push_back(piece);
+      process_->call(receive_ ? "MPI_Irecv" : "MPI_Isend", [&] {
+        return receive_ ? MPI_Irecv(bytes + begin, count_of(piece), MPI_BYTE, peer_, tag, comm, &request)
+                        : MPI_Isend(bytes + begin, count_of(piece), MPI_BYTE, peer_, tag, comm, &request);
+      });
+    }
+  }
+  bool test() override {
+    for (; next_ < requests_.size(); ++next_) {
+      int done = 0;
+      MPI_Status status;
+      int code = MPI_SUCCESS;
+      process_->call("MPI_Test", [&] {
+        code = MPI_Test(&requests_[next_], &done, &status);
+        int error_class = MPI_SUCCESS;
+        if (code != MPI_SUCCESS) MPI_Error_class(code, &error_class);
+        return error_class == MPI_ERR_TRUNCATE ? MPI_SUCCESS : code;
+      });
+      int size = 0;
+      if (code == MPI_SUCCESS) {
+        if (done == 0) return false;
+        if (!receive_) continue;
+        process_->call("MPI_Get_count", [&] { return MPI_Get_count(&status, MPI_BYTE, &size); });
+        if (static_cast<std::uint64_t>(size) == sizes_[next_]) continue;
+      }
+      next_ = requests_.size();
+      throw Error(
+          ErrorClass::internal,
+          fmt::format("message '{}': rank {} sent {} bytes than the {} that are expected; both sides have "
+                      "to give the same size",
+                      what_, peer_, code == MPI_SUCCESS ? "fewer" : "more", sizes_.front()));
+    }
+    return true;
+  }
+  void wait() override {
+    if (test()) return;
+    process_->enter_message(what_, peer_, receive_);
+    const bool done = process_->wait_until([this] { return test(); }, message_grace_s);
+    process_->leave_message();
+    if (done) return;
+    next_ = requests_.size();
+    comm_->abandon();
+    throw DependencyError(fmt::format("message '{}' {} rank {} was given up, because a rank failed", what_,
+                                      receive_ ? "from" : "to", peer_));
+  }
+
+ private:
+  std::shared_ptr<MpiProcess> process_;
+  std::shared_ptr<OwnedComm> comm_;
+  std::string what_;
+  int peer_;
+  bool receive_;
+  std::size_t next_ = 0;
+  std::vector<MPI_Request> requests_;
+  std::vector<std::uint64_t> sizes_;
+};
+
+class MpiCommunicator final : public Communicator {
+ public:
+  /// `root`: the communicator that this one is a duplicate of; null: there is none.
+  MpiCommunicator(std::shared_ptr<MpiProcess> process, std::shared_ptr<MpiCommunicator> root)
+      : Communicator(process->rank(), process->size()),
+        process_(std::move(process)),
+        root_(std::move(root)),
+        headers_(*process_, root_ ? root_->headers_.get() : MPI_COMM_WORLD),
+        data_(*process_, headers_.get()),
+        messages_(std::make_shared<OwnedComm>(*process_, headers_.get())) {}
+
+  std::string name() const override { return process_->library(); }
+  int local_rank() const override { return process_->local_rank(); }
+  int local_size() const override { return process_->local_size(); }
+  std::string host(int rank) const override { return process_->host(rank); }
+
+  std::unique_ptr<RankMessage> send(std::span<const std::byte> bytes, int target, int tag,
+                                    std::string_view what) override {
+    return message(const_cast<std::byte*>(bytes.data()), bytes.size(), target, tag, what, false);
+  }
+  std::unique_ptr<RankMessage> receive(std::span<std::byte> bytes, int source, int tag,
+                                       std::string_view what) override {
+    return message(bytes.data(), bytes.size(), source, tag, what, true);
+  }
+  std::shared_ptr<Communicator> duplicate(std::string_view what) override {
+    entered(what);
+    Header mine;
+    mine.call = Call::duplicate;
+    try {
+      enter(mine, what);
+      auto copy = std::make_shared<MpiCommunicator>(
+          process_, root_ ? root_ : std::static_pointer_cast<MpiCommunicator>(self_.lock()));
+      left();
+      return copy;
+    } catch (...) {
+      left();
+      throw;
+    }
+  }
+  void set_step(std::string_view step) override { process_->set_step(step); }
+  [[noreturn]] void abort(const std::string& text, int exit_code) override {
+    process_->end_run(text, exit_code);
+  }
+  void set_self(const std::shared_ptr<MpiCommunicator>& self) { self_ = self; }
+
+ protected:
+  std::vector<Header> exchange_headers(const Header& given) override {
+    Header mine = given;
+    mine.broken = broken_ ? 1 : 0;
+    std::vector<Header> headers(static_cast<std::size_t>(size()));
+    MPI_Request request = MPI_REQUEST_NULL;
+    process_->call("MPI_Iallgather", [&] {
+      return MPI_Iallgather(&mine, sizeof mine, MPI_BYTE, headers.data(), sizeof mine, MPI_BYTE,
+                            headers_.get(), &request);
+    });
+    // Whoever fails answers the root's headers, so there the wait ends by itself.
+    if (!process_->wait(std::span(&request, 1), root_ ? message_grace_s : -1)) {
+      kept_headers_ = std::move(headers);
+      give_up();
+    }
+    process_->set_state(MpiProcess::State::moving, what_);
+    return headers;
+  }
+  void move_broadcast(std::span<std::byte> bytes, int root) override {
+    broadcast_over(data_, bytes, root, payload_grace_s);
+  }
+  void move_failure(std::span<std::byte> bytes, int root) override {
+    broadcast_over(headers_, bytes, root, -1);
+  }
+  void move_reduce(std::span<std::int64_t> values, Fold fold, int root) override {
+    const MPI_Op operation = fold == Fold::sum ? MPI_SUM : fold == Fold::min ? MPI_MIN : MPI_MAX;
+    // Sums wrap around, which unsigned words may.
+    const MPI_Datatype type = fold == Fold::sum ? MPI_UINT64_T : MPI_INT64_T;
+    for (std::uint64_t begin = 0; begin < values.size(); begin += piece_words) {
+      std::int64_t* piece = values.data() + begin;
+      const int count = count_of(std::min<std::uint64_t>(piece_words, values.size() - begin));
+      MPI_Request request = MPI_REQUEST_NULL;
+      process_->call("MPI_Ireduce", [&] {
+        if (root < 0)
+          return MPI_Iallreduce(MPI_IN_PLACE, piece, count, type, operation, data_.get(), &request);
+        if (root == rank())
+          return MPI_Ireduce(MPI_IN_PLACE, piece, count, type, operation, root, data_.get(), &request);
+        return MPI_Ireduce(piece, nullptr, count, type, operation, root, data_.get(), &request);
+      });
+      finish(std::span(&request, 1));
+    }
+  }
+  std::vector<std::vector<std::byte>> move_gather(std::span<const std::byte> bytes,
+                                                  const std::vector<std::uint64_t>& sizes,
+                                                  int root) override {
+    std::vector<std::vector<std::byte>> all;
+    if (root < 0 || root == rank())
+      for (const std::uint64_t size : sizes) all.emplace_back(size);
+    if (root >= 0) {
+      std::vector<MPI_Request> requests;
+      if (root == rank()) {
+        std::ranges::copy(bytes, all[static_cast<std::size_t>(root)].begin());
+        for (int r = 0; r < size(); ++r)
+          if (r != root) post(requests, all[static_cast<std::size_t>(r)], r, true);
+      } else {
+        post(requests, std::span(const_cast<std::byte*>(bytes.data()), bytes.size()), root, false);
+      }
+      finish(requests);
+      return all;
+    }
+    std::ranges::copy(bytes, all[static_cast<std::size_t>(rank())].begin());
+    for (int r = 0; r < size(); ++r)
+      broadcast_over(data_, all[static_cast<std::size_t>(r)], r, payload_grace_s);
+    return all;
+  }
+  std::vector<std::vector<std::byte>> move_exchange(
+      const std::vector<std::vector<std::byte>>& outgoing) override {
+    std::vector<std::uint64_t> out, in(outgoing.size());
+    for (const std::vector<std::byte>& piece : outgoing) out.push_back(piece.size());
+    MPI_Request request = MPI_REQUEST_NULL;
+    process_->call("MPI_Ialltoall", [&] {
+      return MPI_Ialltoall(out.data(), 1, MPI_UINT64_T, in.data(), 1, MPI_UINT64_T, data_.get(), &request);
+    });
+    finish(std::span(&request, 1));
+    std::vector<std::vector<std::byte>> incoming;
+    std::vector<MPI_Request> requests;
+    for (const std::uint64_t size : in) incoming.emplace_back(size);
+    for (int r = 0; r < size(); ++r)
+      if (r != rank()) post(requests, incoming[static_cast<std::size_t>(r)], r, true);
+    for (int r = 0; r < size(); ++r) {
+      const std::vector<std::byte>& piece = outgoing[static_cast<std::size_t>(r)];
+      if (r != rank())
+        post(requests, std::span(const_cast<std::byte*>(piece.data()), piece.size()), r, false);
+    }
+    incoming[static_cast<std::size_t>(rank())] = outgoing[static_cast<std::size_t>(rank())];
+    finish(requests);
+    return incoming;
+  }
+  void announce_failure() override { process_->announce_failure(); }
+  void failure_was_agreed() override { process_->failure_was_agreed(); }
+  Communicator& root_communicator() override { return root_ ? *root_ : *this; }
+  void entered(std::string_view what) override {
+    what_ = what;
+    process_->set_state(MpiProcess::State::waiting, what_);
+  }
+  void left() override { process_->set_state(MpiProcess::State::computing, {}); }
+
+ private:
+  std::unique_ptr<RankMessage> message(std::byte* bytes, std::uint64_t size, int peer, int tag,
+                                       std::string_view what, bool receive) {
+    if (peer < 0 || peer >= this->size())
+      throw_usage(fmt::format("message '{}': there is no rank {}, the ranks are 0 to {}", what, peer,
+                              this->size() - 1));
+    if (tag < 0 || tag > 32767)
+      throw_usage(fmt::format("message '{}': the tag {} must be 0 to 32767", what, tag));
+    count(what, receive ? 0 : size, receive ? size : 0, 0);
+    auto started = std::make_unique<MpiMessage>(process_, messages_, what, peer, receive);
+    started->start(messages_->get(), bytes, size, tag);
+    return started;
+  }
+  void broadcast_over(OwnedComm& comm, std::span<std::byte> bytes, int root, double grace_s) {
+    for (std::uint64_t begin = 0; begin < bytes.size(); begin += piece_bytes) {
+      const int count = count_of(std::min(piece_bytes, bytes.size() - begin));
+      MPI_Request request = MPI_REQUEST_NULL;
+      process_->call("MPI_Ibcast", [&] {
+        return MPI_Ibcast(bytes.data() + begin, count, MPI_BYTE, root, comm.get(), &request);
+      });
+      if (!process_->wait(std::span(&request, 1), grace_s)) give_up();
+    }
+  }
+  /// Pieces of one array to or from a rank, in order.
+  void post(std::vector<MPI_Request>& requests, std::span<std::byte> bytes, int peer, bool receive) {
+    for (std::uint64_t begin = 0; begin < bytes.size(); begin += piece_bytes) {
+      const int count = count_of(std::min(piece_bytes, bytes.size() - begin));
+      MPI_Request& request = requests.emplace_back(MPI_REQUEST_NULL);
+      process_->call(receive ? "MPI_Irecv" : "MPI_Isend", [&] {
+        return receive ? MPI_Irecv(bytes.data() + begin, count, MPI_BYTE, peer, 0, data_.get(), &request)
+                       : MPI_Isend(bytes.data() + begin, count, MPI_BYTE, peer, 0, data_.get(), &request);
+      });
+    }
+  }
+  void finish(std::span<MPI_Request> requests) {
+    if (!process_->wait(requests, payload_grace_s)) give_up();
+  }
+  /// A rank failed while this one was in a collective that it will not come to.
+  [[noreturn]] void give_up() {
+    broken_ = true;
+    data_.abandon();
+    if (root_) headers_.abandon();
+    static_cast<MpiCommunicator&>(root_communicator()).join_failure();
+  }
+
+  std::shared_ptr<MpiProcess> process_;
+  std::shared_ptr<MpiCommunicator> root_;
+  std::weak_ptr<MpiCommunicator> self_;
+  OwnedComm headers_;  ///< all ranks are in step here, failures included
+  OwnedComm data_;
+  std::shared_ptr<OwnedComm> messages_;
+  std::vector<Header> kept_headers_;  ///< of a wait that was given up: MPI may still write there
+  std::string what_;
+  bool broken_ = false;
+};
+
+}  // namespace
+
+std::shared_ptr<Communicator> mpi_world(const MpiOptions& options) {
+  auto world = std::make_shared<MpiCommunicator>(std::make_shared<MpiProcess>(options), nullptr);
+  world->set_self(world);
+  return world;
+}
+
+}  // namespace shardwise

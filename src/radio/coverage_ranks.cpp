@@ -1,0 +1,123 @@
+#include "shardwise/radio/coverage_ranks.hpp"
+
+#include <fmt/core.h>
+
+#include <array>
+#include <cstring>
+#include <numeric>
+#include <stdexcept>
+
+#include "radio/coverage_plan.hpp"
+#include "shardwise/runtime/error.hpp"
+#include "shardwise/shard/weights.hpp"
+
+namespace shardwise {
+namespace {
+
+constexpr int part_tag = 1, grid_tag = 2;
+
+/// What is said of sums before their grids follow.
+struct PartOfSums {
+  std::int64_t cell_count, grids_per_pass, first_grid, cells, segments, rejected, windows;
+  double scale;
+};
+
+template <class T>
+std::span<std::byte> bytes_of(std::vector<T>& values) {
+  return std::as_writable_bytes(std::span(values));
+}
+
+void send_sums(Communicator& ranks, CoverageSums& sums, int target) {
+  PartOfSums part{sums.cell_count,
+                  sums.grids_per_pass,
+                  sums.first_grid,
+                  static_cast<std::int64_t>(sums.cells.size()),
+                  sums.segments,
+                  sums.rejected,
+                  static_cast<std::int64_t>(sums.windows.size()),
+                  sums.scale};
+  const auto head = ranks.send(std::as_bytes(std::span(&part, 1)), target, part_tag, "coverage: parts");
+  const auto windows = ranks.send(bytes_of(sums.windows), target, part_tag, "coverage: parts");
+  const auto cells = ranks.send(bytes_of(sums.cells), target, grid_tag, "coverage: exact grids");
+  head->wait();
+  windows->wait();
+  cells->wait();
+}
+
+CoverageSums receive_sums(Communicator& ranks, int source) {
+  PartOfSums part;
+  ranks.receive(std::as_writable_bytes(std::span(&part, 1)), source, part_tag, "coverage: parts")->wait();
+  CoverageSums sums;
+  sums.cell_count = part.cell_count;
+  sums.grids_per_pass = static_cast<int>(part.grids_per_pass);
+  sums.first_grid = part.first_grid;
+  sums.scale = part.scale;
+  sums.segments = part.segments;
+  sums.rejected = part.rejected;
+  sums.windows.resize(static_cast<std::size_t>(part.windows));
+  sums.cells.resize(static_cast<std::size_t>(part.cells));
+  ranks.receive(bytes_of(sums.windows), source, part_tag, "coverage: parts")->wait();
+  ranks.receive(bytes_of(sums.cells), source, grid_tag, "coverage: exact grids")->wait();
+  return sums;
+}
+
+/// A tree: at each step every other rank that is left gives its sums to its lower neighbour. Integers, so
+/// that the order does not matter.
+void join_on_rank_0(Communicator& ranks, CoverageSums& sums) {
+  for (int step = 1; step < ranks.size(); step *= 2) {
+    if ((ranks.rank() & step) != 0) {
+      send_sums(ranks, sums, ranks.rank() - step);
+      sums = {};
+      return;
+    }
+    if (ranks.rank() + step < ranks.size()) merge(sums, receive_sums(ranks, ranks.rank() + step));
+  }
+}
+
+}  // namespace
+
+Window rank_lanes(Communicator& ranks, const DeviceSet& devices, Window whole, const SplitOptions& split) {
+  double weight = 0;
+  if (split.weights.empty())
+    for (int d = 0; d < devices.size(); ++d) weight += devices[d].info().threads;
+  else
+    weight = std::accumulate(split.weights.begin(), split.weights.end(), 0.0);
+  std::vector<double> weights;
+  for (const std::vector<std::byte>& bytes :
+       ranks.gather_all(std::as_bytes(std::span(&weight, 1)), "coverage: weights of the ranks"))
+    std::memcpy(&weights.emplace_back(), bytes.data(), sizeof(double));
+  const std::int64_t granule = split.min_rows_per_device == 0 ? 1 : kLaneGranule;
+  try {
+    for (const Shard& shard : split_lanes(whole, Weights::from(weights, weights.size()), granule))
+      if (shard.device == ranks.rank()) return shard.window;
+  } catch (const std::invalid_argument& error) {
+    throw_usage(fmt::format("coverage on ranks: {}", error.what()));
+  }
+  return {whole.end(), 0};
+}
+
+CoverageResult coverage_on_ranks(Communicator& ranks, Scene& scene, const CoverageOptions& options) {
+  if (options.accumulation != Accumulation::exact)
+    throw_usage(
+        "coverage on ranks: sums of ranks are joined exactly; use accumulation = exact, or one process");
+  if (options.field)
+    throw_usage("coverage on ranks: fields are not joined; leave the field out, or use one process");
+  Window whole;
+  try {
+    whole = lane_window(options.lane_offset, options.lane_count, request_of(options).total_lanes);
+  } catch (const std::invalid_argument& error) {
+    throw_usage(fmt::format("coverage on ranks: {}", error.what()));
+  }
+  const Window mine = rank_lanes(ranks, scene.devices(), whole, options.split);
+  CoverageOptions call = options;
+  call.sums = true;
+  call.lane_offset = mine.begin;
+  call.lane_count = mine.count;
+  // Without lanes too: whatever is wrong with scene or options is found on every rank.
+  CoverageResult result = coverage(scene, call).get();
+  if (mine.empty()) result.sums = {};
+  join_on_rank_0(ranks, result.sums);
+  return result;
+}
+
+}  // namespace shardwise

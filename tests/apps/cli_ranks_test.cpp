@@ -1,0 +1,305 @@
+// The program under mpirun, on this machine: the answer of one process, errors that all ranks share, ranks
+// that die.
+
+#include <dirent.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+#include "run_program.hpp"
+
+namespace shardwise::test {
+namespace {
+
+using Json = nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+std::string file_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+class Ranks : public ProgramTest {
+ protected:
+  void SetUp() override {
+    ProgramTest::SetUp();
+    for (const char* name :
+         {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_rmaps_base_oversubscribe"})
+      setenv(name, "1", 1);
+    setenv("OMPI_MCA_hwloc_base_binding_policy", "none", 1);
+    setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 1);
+    setenv("SHARDWISE_RANK_DEADLINE", "20", 1);
+  }
+
+  /// mpirun's arguments: the same command on n ranks.
+  static std::vector<std::string> on(int ranks, const std::vector<std::string>& command) {
+    std::vector<std::string> words{"-n", std::to_string(ranks), SHARDWISE_RANK_PROGRAM};
+    words.insert(words.end(), command.begin(), command.end());
+    return words;
+  }
+  /// One rank after another, each with its own command line.
+  static std::vector<std::string> each(const std::vector<std::vector<std::string>>& commands) {
+    std::vector<std::string> words;
+    for (const std::vector<std::string>& command : commands) {
+      if (!words.empty()) words.emplace_back(":");
+      const std::vector<std::string> one = on(1, command);
+      words.insert(words.end(), one.begin(), one.end());
+    }
+    return words;
+  }
+  Json report_of(int ranks, std::vector<std::string> command, const std::string& name = "report.json") const {
+    command.insert(command.end(), {"--json", path(name), "--quiet"});
+    const Outcome outcome = run(on(ranks, command));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.code == 0 ? Json::parse(read(name)) : Json();
+  }
+  /// What mpirun itself says besides is not ours.
+  static int errors_in(const Outcome& outcome) {
+    int count = 0;
+    for (std::size_t at = 0; (at = outcome.err.find("shardwise: error: ", at)) != std::string::npos; ++at)
+      ++count;
+    return count;
+  }
+  /// The process of a rank of `launcher`; 0: not there.
+  static pid_t rank_process(pid_t launcher, int rank) {
+    pid_t found = 0;
+    DIR* folder = opendir("/proc");
+    const std::string wanted = "OMPI_COMM_WORLD_RANK=" + std::to_string(rank);
+    while (const dirent* entry = readdir(folder)) {
+      const pid_t id = static_cast<pid_t>(std::atol(entry->d_name));
+      if (id <= 0) continue;
+      const std::string stat = file_text("/proc/" + std::to_string(id) + "/stat");
+      const std::size_t name_end = stat.rfind(')');
+      if (name_end == std::string::npos || std::atol(stat.c_str() + name_end + 4) != launcher) continue;
+      const std::string environment = file_text("/proc/" + std::to_string(id) + "/environ");
+      const std::string terminated = wanted + '\0';
+      if (environment.find(terminated) != std::string::npos) found = id;
+    }
+    closedir(folder);
+    return found;
+  }
+  /// Hours of work on 3 ranks; `strike` gets rank 1's process after a moment. Fills in how long the run took
+  /// to end.
+  Outcome struck(const std::function<void(pid_t)>& strike, double* seconds) const {
+    std::vector<std::string> command =
+        coverage({"--map", path("map.npy"), "--json", path("report.json"), "--quiet"});
+    *std::find(command.begin(), command.end(), "40k") = "100G";
+    RunningProgram program(folder_, on(3, command));
+    std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+    const pid_t victim = rank_process(program.id(), 1);
+    EXPECT_GT(victim, 0) << file_text(path("stderr"));
+    const auto start = Clock::now();
+    if (victim > 0) strike(victim);
+    while (program.is_running() && seconds_since(start) < 60)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    *seconds = seconds_since(start);
+    EXPECT_FALSE(program.is_running()) << "the run hangs";
+    if (victim > 0) kill(victim, SIGKILL);
+    return program.wait();
+  }
+  void expect_nothing_written() const {
+    EXPECT_FALSE(exists("map.npy"));
+    EXPECT_FALSE(exists("report.json"));
+    EXPECT_TRUE(leftovers().empty());
+  }
+};
+
+TEST_F(Ranks, TheMapIsThatOfOneProcess) {
+  const std::vector<std::string> command =
+      coverage({"--tx", "20,-30,12", "--per-tx", "--samples", "30001", "--map", path("map.npy"),
+                "--count-map", path("count.npy"), "--error-map", path("error.npy")});
+  std::vector<std::string> one = command;
+  one.erase(std::find(one.begin(), one.end(), "--samples"),
+            std::find(one.begin(), one.end(), "--samples") + 2);
+  const Json alone = report_of(1, one);
+  const std::string map = read("map.npy"), count = read("count.npy"), error = read("error.npy");
+  ASSERT_FALSE(map.empty());
+  for (const int ranks : {2, 3, 4}) {
+    // Windows of any length: the granule is switched off.
+    std::vector<std::string> split = one;
+    split.insert(split.end(), {"--min-rows", "0"});
+    const Json report = report_of(ranks, split);
+    ASSERT_TRUE(report.contains("ranks"));
+    EXPECT_EQ(report["grid"], alone["grid"]);
+    EXPECT_EQ(report["segments_traced"], alone["segments_traced"]);
+    EXPECT_EQ(report["cells"], alone["cells"]);
+    EXPECT_EQ(read("map.npy"), map);
+    EXPECT_EQ(read("count.npy"), count);
+    EXPECT_EQ(read("error.npy"), error);
+    ASSERT_EQ(report["ranks"].size(), static_cast<std::size_t>(ranks));
+    std::int64_t lanes = 0;
+    for (const Json& rank : report["ranks"]) {
+      EXPECT_GT(rank["lanes"], 0) << "every rank has to have had work";
+      lanes += rank["lanes"].get<std::int64_t>();
+    }
+    EXPECT_EQ(lanes, alone["lanes"]);
+    EXPECT_EQ(report["devices"].size(), static_cast<std::size_t>(ranks));
+  }
+}
+
+TEST_F(Ranks, DevicesInsideRanks) {
+  const Json alone = report_of(1, coverage({}));
+  std::vector<std::string> command = coverage({"--min-rows", "0"});
+  *std::find(command.begin(), command.end(), "host:1x1") = "host:2x1";
+  const Json report = report_of(2, command);
+  EXPECT_EQ(report["grid"], alone["grid"]);
+  for (const Json& rank : report["ranks"])
+    for (const Json& device : rank["devices"]) EXPECT_GT(device["lanes"], 0);
+  // Unlike ranks: one has twice the devices of the other.
+  std::vector<std::string> small = coverage({"--json", path("unlike.json"), "--quiet"}), large = small;
+  *std::find(large.begin(), large.end(), "host:1x1") = "host:2x1";
+  const Outcome outcome = run(each({small, large}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Json unlike = Json::parse(read("unlike.json"));
+  EXPECT_EQ(unlike["grid"], alone["grid"]);
+  EXPECT_GT(unlike["ranks"][1]["lanes"], unlike["ranks"][0]["lanes"]);
+}
+
+TEST_F(Ranks, MunichHasOneDigest) {
+  const std::string scene = std::string(SHARDWISE_TEST_SCENES) + "/munich/munich.xml";
+  if (!std::filesystem::exists(scene)) GTEST_SKIP() << "the scene munich is not here (" << scene << ")";
+  const std::vector<std::string> command{"coverage", scene,    "--tx", "8.5,21,30", "--samples",
+                                         "300k",     "--cell", "10",   "--devices", "host:1x1"};
+  const Json alone = report_of(1, command);
+  for (const int ranks : {2, 3, 4}) {
+    const Json report = report_of(ranks, command);
+    EXPECT_EQ(report["grid"]["digest"], alone["grid"]["digest"]) << ranks;
+    EXPECT_EQ(report["grid"]["stderr_digest"], alone["grid"]["stderr_digest"]) << ranks;
+  }
+}
+
+TEST_F(Ranks, BytesDoNotDependOnRays) {
+  const auto bytes = [&](const char* samples) {
+    std::vector<std::string> command = coverage({"--min-rows", "0"});
+    *std::find(command.begin(), command.end(), "40k") = samples;
+    Json list = Json::array();
+    const Json report = report_of(3, command);
+    for (const Json& rank : report["ranks"]) list.push_back(rank["traffic"]);
+    return list;
+  };
+  const Json few = bytes("40k"), many = bytes("320k");
+  ASSERT_EQ(few.size(), 3u);
+  EXPECT_EQ(few, many);
+  EXPECT_NE(few.dump().find("coverage: exact grids"), std::string::npos) << few.dump();
+}
+
+TEST_F(Ranks, PiecesGoOnWithAnyNumberOfRanks) {
+  const Json alone = report_of(1, coverage({}));
+  // The first half on two ranks, the rest on three, and a checkpoint on the way.
+  const Outcome half = run(on(2, coverage({"--lanes", "0:21000", "--partial", path("part"), "--quiet"})));
+  ASSERT_EQ(half.code, 0) << half.err;
+  EXPECT_EQ(report_of(3, coverage({"--resume", path("part"), "--checkpoint", path("checkpoint"),
+                                   "--checkpoint-every", "0.01"}))["grid"],
+            alone["grid"]);
+  // All of it is in the checkpoint: nothing is left to do on four.
+  EXPECT_EQ(report_of(4, coverage({"--resume", path("checkpoint")}))["grid"], alone["grid"]);
+  const Json target_alone = report_of(1, coverage({"--target-error", "1.5dB"})),
+             target = report_of(3, coverage({"--target-error", "1.5dB", "--verify"}));
+  EXPECT_EQ(target["grid"], target_alone["grid"]);
+  EXPECT_EQ(target["target_error"], target_alone["target_error"]);
+  EXPECT_EQ(target["verify"]["equal"], true);
+}
+
+TEST_F(Ranks, AFaultOnOneRankEndsAll) {
+  const std::vector<std::string> good =
+      coverage({"--map", path("map.npy"), "--json", path("report.json"), "--quiet"});
+  std::vector<std::string> little = good, no_device = good, no_faces = good;
+  little.insert(little.end(), {"--memory", "10Ki"});
+  *std::find(no_device.begin(), no_device.end(), "host:1x1") = "tpu:0";
+  const Outcome budget = run(each({good, little, good}));
+  EXPECT_EQ(budget.code, 1) << budget.err;
+  EXPECT_NE(budget.err.find("shardwise: error: rank 1: "), std::string::npos) << budget.err;
+  EXPECT_NE(budget.err.find("10240 bytes"), std::string::npos) << budget.err;
+  EXPECT_EQ(errors_in(budget), 1) << budget.err;
+  expect_nothing_written();
+  const Outcome device = run(each({good, good, no_device}));
+  EXPECT_EQ(device.code, 2) << device.err;
+  EXPECT_NE(device.err.find("rank 2: devices: 'tpu:0'"), std::string::npos) << device.err;
+  EXPECT_EQ(errors_in(device), 1) << device.err;
+  expect_nothing_written();
+  // Rank 0 reads the scene for all.
+  std::vector<std::string> no_file = good;
+  *std::find(no_file.begin(), no_file.end(), path("scene.xml")) = path("nowhere.xml");
+  const Outcome file = run(on(3, no_file));
+  EXPECT_EQ(file.code, 3) << file.err;
+  EXPECT_NE(file.err.find("nowhere.xml"), std::string::npos) << file.err;
+  EXPECT_EQ(errors_in(file), 1) << file.err;
+  expect_nothing_written();
+}
+
+TEST_F(Ranks, TheSameErrorIsSaidOnce) {
+  const Outcome outcome = run(on(3, coverage({"--cell", "0"})));
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  EXPECT_EQ(errors_in(outcome), 1) << outcome.err;
+  EXPECT_EQ(outcome.err.find("rank "), outcome.err.npos) << outcome.err;
+  const Outcome fast = run(on(2, coverage({"--accumulation", "fast"})));
+  EXPECT_EQ(fast.code, 2);
+  EXPECT_NE(fast.err.find("2 ranks"), std::string::npos) << fast.err;
+}
+
+TEST_F(Ranks, OtherCommandsRunOnce) {
+  const Outcome version = run(on(3, {"--version"}));
+  EXPECT_EQ(version.code, 0) << version.err;
+  EXPECT_EQ(version.out.find("shardwise "), version.out.rfind("shardwise ")) << version.out;
+  const Outcome city = run(on(3, {"scene", "city", "-o", path("city"), "--blocks", "2x2"}));
+  EXPECT_EQ(city.code, 0) << city.err;
+  EXPECT_TRUE(exists("city/city.xml"));
+}
+
+TEST_F(Ranks, APlanHasEveryRank) {
+  const Outcome outcome = run(on(2, coverage({"--dry-run", "--json", path("plan.json")})));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Json plan = Json::parse(read("plan.json"));
+  ASSERT_EQ(plan["ranks"].size(), 2u);
+  EXPECT_EQ(plan["ranks"][0]["lanes"].get<std::int64_t>() + plan["ranks"][1]["lanes"].get<std::int64_t>(),
+            plan["lanes"]);
+  const Outcome refused = run(each({coverage({"--dry-run"}), coverage({"--dry-run", "--memory", "10Ki"})}));
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_NE(refused.err.find("rank 1: "), std::string::npos) << refused.err;
+}
+
+TEST_F(Ranks, AKilledRankEndsTheRun) {
+  double seconds = 0;
+  const Outcome outcome = struck([](pid_t rank) { kill(rank, SIGKILL); }, &seconds);
+  EXPECT_NE(outcome.code, 0);
+  EXPECT_LT(seconds, 20);
+  // The launcher says it.
+  EXPECT_NE(outcome.err.find("rank 1"), std::string::npos) << outcome.err;
+  expect_nothing_written();
+}
+
+TEST_F(Ranks, AStoppedRankIsNamedWithinTheDeadline) {
+  setenv("SHARDWISE_RANK_DEADLINE", "2", 1);
+  double seconds = 0;
+  const Outcome outcome = struck([](pid_t rank) { kill(rank, SIGSTOP); }, &seconds);
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_LT(seconds, 10);
+  EXPECT_NE(outcome.err.find("shardwise: error: rank 1 ("), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("was not heard of for"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("rank 2 ("), std::string::npos) << "the dump has every rank: " << outcome.err;
+  expect_nothing_written();
+}
+
+TEST_F(Ranks, ASignalToOneRankStopsAll) {
+  double seconds = 0;
+  const Outcome outcome = struck([](pid_t rank) { kill(rank, SIGTERM); }, &seconds);
+  EXPECT_EQ(outcome.code, 143) << outcome.err;
+  EXPECT_LT(seconds, 20);
+  EXPECT_NE(outcome.err.find("stopped by SIGTERM"), std::string::npos) << outcome.err;
+  expect_nothing_written();
+}
+
+}  // namespace
+}  // namespace shardwise::test
