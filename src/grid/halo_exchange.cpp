@@ -112,6 +112,17 @@ void HaloExchange<T>::scatter(FieldStorage<T>& field) {
     }
     messages_.push_back(m);
   }
+  for (const Face& face : faces_) {
+    if (face_of(face.neighbour, face.d, 1 - face.side)) continue;
+    // What a neighbour of another process receives.
+    const FieldBlock<T>& block = field.local[face.block];
+    Message m{face.part, face.neighbour, face.d, 1 - face.side};
+    m.bytes = static_cast<std::uint64_t>(face.count) * sizeof(T);
+    m.from = face.packed ? &send_[face.block].memory() : &block.buffer.memory();
+    m.from_begin =
+        face.packed ? static_cast<std::uint64_t>(face.offset) * sizeof(T) : byte_of(block, face.owned);
+    messages_.push_back(m);
+  }
   state.transport->move(messages_, state.queue);
   for (const Face& face : faces_)
     if (face.packed) copy_box(field.local[face.block], face, face.ghosts, receive_[face.block], unpack);
@@ -135,6 +146,14 @@ void HaloExchange<T>::reduce(FieldStorage<T>& field) {
       m.from = &send_[other->block].memory();
       m.from_begin = static_cast<std::uint64_t>(other->offset) * sizeof(T);
     }
+    messages_.push_back(m);
+  }
+  for (const Face& face : faces_) {
+    if (face_of(face.neighbour, face.d, 1 - face.side)) continue;
+    Message m{face.part, face.neighbour, face.d, 1 - face.side};
+    m.bytes = static_cast<std::uint64_t>(face.count) * sizeof(T);
+    m.from = &send_[face.block].memory();
+    m.from_begin = static_cast<std::uint64_t>(face.offset) * sizeof(T);
     messages_.push_back(m);
   }
   state.transport->move(messages_, state.queue);

@@ -77,7 +77,6 @@ template <class T>
 bool PreparedState<T>::run_stencil(Term<T>& term, FieldStorage<T>& y, FieldStorage<T>& x, T alpha, T beta,
                                    Segment& segment, FieldSums* sums) {
   const bool fresh = halo.is_needed() && !segment.exchanged;
-  exchange(x, segment);
   std::int64_t largest = 0;
   for (const LeafCall<T>& call : term.calls) largest = std::max(largest, call.box.count());
   const bool overlap = fresh && (options.overlap == Overlap::on ||
@@ -120,7 +119,11 @@ bool PreparedState<T>::run_stencil(Term<T>& term, FieldStorage<T>& y, FieldStora
     }
   }
 #endif
+  // Where an exchange holds this thread up, what needs no ghosts is under way first.
+  const bool inner_first = overlap && blocks.state().transport->move_waits();
+  if (!inner_first) exchange(x, segment);
   for (Launch& launch : launches) {
+    if (launch.reads_ghosts) exchange(x, segment);
     if (!summing) launch.call.sum = nullptr;
     const FieldBlock<T>& from = x.local[launch.b];
     enqueue_call(term, launch.b, launch.call, launch.name,
