@@ -58,6 +58,14 @@ struct World {
 
 enum class Call { intersect_full, intersect_reduced, reflections };
 
+/// How a call was spread: mode, then rows and measured launches of each device.
+std::string spread_of(const DispatchReport& report) {
+  std::string text = report.mode;
+  for (const DeviceReport& device : report.devices)
+    text += fmt::format(" {} in {:.3f} ms", device.lanes, device.compute_s * 1e3);
+  return text;
+}
+
 /// Seconds of one call, from here until its result is there. `made`: rows that the devices make and reduce;
 /// 0: the rays in the master's memory, and all columns.
 double run(World& world, Call call, std::int64_t made, DispatchMode mode, std::int64_t chunk = 0,
@@ -115,14 +123,6 @@ std::string steps(const World& world) {
       median([](const S& s) { return s.wait_s; }), median([](const S& s) { return s.finish_s; }));
 }
 
-/// How a call was spread: mode, then rows and measured launches of each device.
-std::string spread_of(const DispatchReport& report) {
-  std::string text = report.mode;
-  for (const DeviceReport& device : report.devices)
-    text += fmt::format(" {} in {:.3f} ms", device.lanes, device.compute_s * 1e3);
-  return text;
-}
-
 /// What the last call cost above the slower of computing and moving, for people.
 std::string outcome(const World& world) {
   const DispatchReport& report = world.measured;
@@ -130,8 +130,7 @@ std::string outcome(const World& world) {
   for (const DeviceReport& device : report.devices) slowest = std::max(slowest, device.compute_s);
   return fmt::format(
       "first calls: {}; last measured call: {}; {}; device time {:.3f} ms, slowest device {:.3f} ms, above "
-      "it "
-      "{:.3f} ms",
+      "it {:.3f} ms",
       world.first, spread_of(report), report.reason, report.measured_s * 1e3, slowest * 1e3,
       (report.measured_s - slowest) * 1e3);
 }
