@@ -114,7 +114,8 @@ int run(const CoverageText& text) {
   if (text.dry_run) return dry_run(text, request, devices, model);
   if (!first) {
     CoverageRunner runner(devices, model, request.tracer);
-    gather_coverage_reports(serve_pieces(runner, request.options));
+    const DispatchReport mine = serve_pieces(runner, request.options);
+    gather_coverage_reports(mine, runner.transport());
     return 0;
   }
 
@@ -156,7 +157,7 @@ int run(const CoverageText& text) {
     main_run = runner.run(request.options, "coverage");
   }
   if (record) devices.timeline().stop();
-  if (has_ranks()) report.ranks = gather_coverage_reports(main_run.result.dispatch);
+  if (has_ranks()) report.ranks = gather_coverage_reports(main_run.result.dispatch, runner.transport());
   report.result = &main_run.result;
   report.seconds = main_run.seconds;
   if (text.verify) {

@@ -62,10 +62,12 @@ void end_pieces() {
   ranks().broadcast_value(over, 0, piece_step);
 }
 
-Json gather_coverage_reports(const DispatchReport& mine) {
+Json gather_coverage_reports(const DispatchReport& mine, const std::string& transport) {
   std::int64_t lanes = 0;
   for (const DeviceReport& device : mine.devices) lanes += device.lanes;
-  return gather_rank_reports({{"lanes", lanes}, {"mode", mine.mode}, {"devices", devices_json(mine)}});
+  Json entry = {{"lanes", lanes}, {"mode", mine.mode}, {"devices", devices_json(mine)}};
+  if (!transport.empty()) entry["transport"] = transport;
+  return gather_rank_reports(entry);
 }
 
 void add_dispatch(DispatchReport& total, const DispatchReport& call) {

@@ -24,7 +24,7 @@ DispatchReport serve_pieces(CoverageRunner& runner, const CoverageOptions& optio
 void end_pieces();
 
 /// What each rank did, for the report of rank 0 (elsewhere null). Collective.
-Json gather_coverage_reports(const DispatchReport& mine);
+Json gather_coverage_reports(const DispatchReport& mine, const std::string& transport);
 
 /// The report of all calls together.
 void add_dispatch(DispatchReport& total, const DispatchReport& call);

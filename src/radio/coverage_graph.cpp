@@ -327,6 +327,7 @@ void CoverageCall::add_sums(Graph& graph) {
   sums.first_grid = master.first_grid;
   sums.scale = plan.scale;
   if (!plan.window.empty()) sums.windows = {plan.window};
+  if (plan.request.held) return;
   sums.cells.resize(static_cast<std::size_t>(master.grid_count * plan.cell_count()));
   graph.add(0, StreamRole::copy_out,
             copy_operation("sums to host", sums.cells.data(), master.cells.data(), master.cells.bytes(),

@@ -137,7 +137,7 @@ std::pair<std::int64_t, std::int64_t> CoveragePlan::grids_of(Window w) const {
 }
 
 std::pair<std::int64_t, std::int64_t> CoveragePlan::master_grids() const {
-  const auto [first, count] = grids_of(window);
+  const auto [first, count] = grids_of(request.held ? request.held_lanes : window);
   const std::int64_t whole = grids_per_pass();
   const std::int64_t begin = first / whole * whole;
   const std::int64_t end = (first + std::max<std::int64_t>(count, 1) + whole - 1) / whole * whole;

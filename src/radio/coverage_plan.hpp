@@ -1,6 +1,7 @@
 #pragma once
 // A coverage call after its checks and before its first launch: constants, tables, sizes, and who runs what.
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "shardwise/dispatch/lane_plan.hpp"
 #include "shardwise/radio/accumulate.hpp"
 #include "shardwise/radio/coverage.hpp"
+#include "shardwise/runtime/buffer.hpp"
 
 namespace shardwise {
 
@@ -22,6 +24,9 @@ struct CoverageRequest {
   int bounces = 0, passes = 1;
   bool line_of_sight = true, field = false, slab_walls = false;
   bool per_transmitter = false, sums = false;
+  /// Sums that stay on the master, whole passes of `held_lanes`, in place of those on the host: for ranks.
+  std::shared_ptr<Memory> held;
+  Window held_lanes;
   Accumulation accumulation = Accumulation::exact;
   std::int64_t lane_offset = 0, lane_count = -1, total_lanes = 0;
   double solid_angle_per_ray = 0;  ///< of the whole launch

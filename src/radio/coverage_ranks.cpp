@@ -4,10 +4,13 @@
 
 #include <array>
 #include <cstring>
+#include <memory>
 #include <stdexcept>
+#include <utility>
 
 #include "radio/coverage_plan.hpp"
 #include "shardwise/dispatch/rank_rows.hpp"
+#include "shardwise/runtime/copy.hpp"
 #include "shardwise/runtime/error.hpp"
 #include "shardwise/shard/weights.hpp"
 
@@ -74,6 +77,37 @@ void join_on_rank_0(Communicator& ranks, CoverageSums& sums) {
   }
 }
 
+/// The same in the masters' memory: grids of the same passes on every rank.
+void sum_on_devices(Communicator& ranks, Scene& scene, DeviceCollectives& devices, Memory& cells,
+                    CoverageSums& sums, Window whole) {
+  // From here on a rank that fails would leave the others' GPUs waiting.
+  ranks.barrier("coverage: all grids are there");
+  std::int64_t counts[] = {sums.segments, sums.rejected};
+  ranks.sum_to(0, counts, "coverage: parts");
+  Stream& stream = *scene.executor().default_context().streams.front();
+  Operation reduce;
+  reduce.name = "sum of the ranks";
+  reduce.accesses = {cells.access(AccessMode::write)};
+  reduce.body = [&devices, words = static_cast<std::uint64_t*>(cells.data()),
+                 count = cells.bytes() / sizeof(std::uint64_t)](LaunchContext& context) {
+    devices.sum_to_rank_0(context, words, count);
+  };
+  stream.enqueue(std::move(reduce));
+  if (ranks.rank() != 0) {
+    stream.synchronize();
+    sums = {};
+    return;
+  }
+  sums.cells.resize(cells.bytes() / sizeof(ExactCell));
+  stream.enqueue(copy_operation("sums to host", sums.cells.data(), cells.data(), cells.bytes(),
+                                {cells.access(AccessMode::read)}));
+  stream.synchronize();
+  for (ExactCell& cell : sums.cells) normalize(cell);
+  sums.windows = {whole};
+  sums.segments = counts[0];
+  sums.rejected = counts[1];
+}
+
 }  // namespace
 
 Window rank_lanes(Communicator& ranks, const DeviceSet& devices, Window whole, const SplitOptions& split) {
@@ -92,7 +126,8 @@ Window rank_lanes(Communicator& ranks, const DeviceSet& devices, Window whole, c
   return {whole.end(), 0};
 }
 
-CoverageResult coverage_on_ranks(Communicator& ranks, Scene& scene, const CoverageOptions& options) {
+CoverageResult coverage_on_ranks(Communicator& ranks, Scene& scene, const CoverageOptions& options,
+                                 DeviceCollectives* devices) {
   if (options.accumulation != Accumulation::exact)
     throw_usage(
         "coverage on ranks: sums of ranks are joined exactly; use accumulation = exact, or one process");
@@ -110,7 +145,17 @@ CoverageResult coverage_on_ranks(Communicator& ranks, Scene& scene, const Covera
   call.lane_offset = mine.begin;
   call.lane_count = mine.count;
   // Without lanes too: whatever is wrong with scene or options is found on every rank.
-  CoverageResult result = coverage(scene, call).get();
+  CoverageRequest request = request_of(call);
+  if (devices != nullptr) {
+    request.held = std::make_shared<Memory>();
+    request.held_lanes = whole;
+  }
+  const std::shared_ptr<Memory> held = request.held;
+  CoverageResult result = run_coverage(scene, plan_coverage(scene, std::move(request))).get();
+  if (devices != nullptr) {
+    sum_on_devices(ranks, scene, *devices, *held, result.sums, whole);
+    return result;
+  }
   if (mine.empty()) result.sums = {};
   join_on_rank_0(ranks, result.sums);
   return result;

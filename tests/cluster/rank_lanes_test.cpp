@@ -73,6 +73,56 @@ TEST(RankLanes, TheMapIsThatOfOneProcess) {
   }
 }
 
+/// What NCCL does, by messages: the way that grids take where every rank has a GPU, on host devices.
+class MessageCollectives final : public DeviceCollectives {
+ public:
+  std::string name() const override { return "messages"; }
+  void sum_to_rank_0(LaunchContext&, std::uint64_t* words, std::uint64_t count) override {
+    const std::span<std::uint64_t> mine(words, count);
+    if (ranks().rank() != 0) {
+      ranks().send(std::as_bytes(mine), 0, 77, "words")->wait();
+      return;
+    }
+    std::vector<std::uint64_t> others(count);
+    for (int r = 1; r < ranks().size(); ++r) {
+      ranks().receive(std::as_writable_bytes(std::span(others)), r, 77, "words")->wait();
+      for (std::uint64_t i = 0; i < count; ++i) words[i] += others[i];
+    }
+  }
+};
+
+TEST(RankLanes, SumsInTheMemoryOfDevices) {
+  Scene scene(open_devices(ranks().rank() == 0 ? "host:2x1" : "host:1x1"), concrete_model());
+  scene.build();
+  MessageCollectives devices;
+  for (const std::int64_t samples : {5, 777, 5000}) {
+    CoverageOptions options = options_of(samples, 5);
+    options.per_transmitter = samples == 777;
+    const CoverageResult mine = coverage_on_ranks(ranks(), scene, options, &devices);
+    if (ranks().rank() != 0) continue;
+    const CoverageResult map = finish_coverage(options, mine.sums), expected = coverage(scene, options).get();
+    EXPECT_TRUE(same_bits(map.gain, expected.gain));
+    EXPECT_TRUE(same_bits(map.standard_error, expected.standard_error));
+    EXPECT_EQ(map.crossings, expected.crossings);
+    EXPECT_EQ(map.segments, expected.segments);
+  }
+  // A rank that fails before the sum does not hold the others up in it.
+  const RankError error = agreed_error([&] {
+    CoverageOptions options = options_of(3000, 4);
+    if (ranks().rank() == 1) options.split.memory_bytes = 100;
+    coverage_on_ranks(ranks(), scene, options, &devices);
+  });
+  EXPECT_EQ(error.error_class(), ErrorClass::budget);
+}
+
+TEST(RankLanes, HostDevicesHaveNoCollectives) {
+  const DeviceSet devices = open_devices("host:1x1");
+  const auto stream = devices.master().create_stream("sums");
+  std::string why;
+  EXPECT_EQ(connect_devices(ranks(), *stream, &why), nullptr);
+  EXPECT_EQ(why, "rank 0: host:0 is no GPU");
+}
+
 TEST(RankLanes, FewerLanesThanRanks) {
   Scene scene(open_devices("host:1x1"), concrete_model());
   scene.build();

@@ -4,6 +4,7 @@
 // process.
 
 #include "shardwise/cluster/communicator.hpp"
+#include "shardwise/cluster/device_collectives.hpp"
 #include "shardwise/radio/coverage.hpp"
 
 namespace shardwise {
@@ -20,6 +21,9 @@ Window rank_lanes(Communicator& ranks, const DeviceSet& devices, Window whole, c
 /// it, belong to, once; neither rays nor samples matter. Throws what coverage() throws, on this rank alone
 /// (see Communicator::fail); usage errors for `fast` and `ordered`, whose sums are not exact, and for the
 /// field.
-CoverageResult coverage_on_ranks(Communicator& ranks, Scene& scene, const CoverageOptions& options);
+/// With `devices` (connect_devices(), of the master's stream) the grids of the whole window's passes are kept
+/// by every master, and summed there by NCCL, before rank 0 copies them to its host once.
+CoverageResult coverage_on_ranks(Communicator& ranks, Scene& scene, const CoverageOptions& options,
+                                 DeviceCollectives* devices = nullptr);
 
 }  // namespace shardwise
