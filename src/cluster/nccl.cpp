@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "shardwise/cluster/device_collectives.hpp"
+#include "shardwise/runtime/buffer.hpp"
+#include "shardwise/runtime/copy.hpp"
 
 namespace shardwise {
 namespace {
@@ -130,7 +132,20 @@ std::shared_ptr<DeviceCollectives> connect_devices(Communicator& ranks, Stream& 
   stream.enqueue(std::move(connect));
   stream.synchronize();
   check(*nccl, code, "ncclCommInitRank");
-  return std::make_shared<NcclCollectives>(*nccl, comm);
+  auto collectives = std::make_shared<NcclCollectives>(*nccl, comm);
+  // The first sum makes the connections; it shall not be the first that somebody waits for.
+  Memory words(stream, std::uint64_t{4} << 20, "first sum");
+  stream.enqueue(
+      zero_operation("clear words", words.data(), words.bytes(), {words.access(AccessMode::write)}));
+  Operation sum;
+  sum.name = "first sum";
+  sum.accesses = {words.access(AccessMode::write)};
+  sum.body = [&](LaunchContext& context) {
+    collectives->sum_to_rank_0(context, static_cast<std::uint64_t*>(words.data()), words.bytes() / 8);
+  };
+  stream.enqueue(std::move(sum));
+  stream.synchronize();
+  return collectives;
 }
 
 }  // namespace shardwise

@@ -103,9 +103,10 @@ CoverageLaunch CoverageCall::launch_of(const CoverageDevice& state) const {
 void CoverageCall::add_lanes(Graph& graph, CoverageDevice& state) {
   const CoverageRequest& r = plan.request;
   const Replica& replica = scene.replica(state.device);
-  graph.add(state.device, StreamRole::compute,
-            zero_operation("clear map", state.cells.data(), state.cells.bytes(),
-                           {touch(state.cells, AccessMode::write)}));
+  if (!r.held_given || state.device != 0)
+    graph.add(state.device, StreamRole::compute,
+              zero_operation("clear map", state.cells.data(), state.cells.bytes(),
+                             {touch(state.cells, AccessMode::write)}));
   if (r.field)
     graph.add(state.device, StreamRole::compute,
               zero_operation("clear field map", state.fields.data(), state.fields.bytes(),

@@ -205,7 +205,8 @@ CoveragePlan plan_coverage(const Scene& scene, CoverageRequest request) {
                density = r.solid_angle_per_ray / g.cell_area();
   plan.constants = finish_constants(r, exact ? plan.scale : 1.0);
   plan.constants.field_factor = per_length * density * plan.diagonal / (exact ? plan.field_scale : 1.0);
-  plan.with_standard_error = r.passes > 1 && plan.window.count == r.total_lanes;
+  plan.with_standard_error =
+      r.passes > 1 && (r.held_given ? r.held_lanes : plan.window).count == r.total_lanes;
 
   LaneCosts costs;
   costs.operation = r.operation;

@@ -24,9 +24,12 @@ struct CoverageRequest {
   int bounces = 0, passes = 1;
   bool line_of_sight = true, field = false, slab_walls = false;
   bool per_transmitter = false, sums = false;
-  /// Sums that stay on the master, whole passes of `held_lanes`, in place of those on the host: for ranks.
+  /// For ranks: grids of whole passes of `held_lanes` in the master's memory. Filled with the sums, which
+  /// then do not go to the host; or, where `held_given`, what the master begins with in place of zeros (and
+  /// is left empty).
   std::shared_ptr<Memory> held;
   Window held_lanes;
+  bool held_given = false;
   Accumulation accumulation = Accumulation::exact;
   std::int64_t lane_offset = 0, lane_count = -1, total_lanes = 0;
   double solid_angle_per_ray = 0;  ///< of the whole launch
