@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,6 +30,11 @@ class CoverageRunner {
   /// What answers on the devices: "embree", or each different one, joined with '+'.
   std::string tracer() const;
 
+  /// From now on a call in which no lane is done for so many seconds ends the program, with an error of class
+  /// lost: a device that hangs cannot be made to stop, nor its memory be freed. On sim the fault script has
+  /// its own.
+  void set_deadline(double seconds) { deadline_s_ = seconds; }
+
   /// Runs the call. `progress` hears of it; without one nobody does.
   CoverageRun run(const CoverageOptions& options, const ProgressFunction& progress = {});
   /// Runs the call with a progress bar named `step`.
@@ -48,6 +54,7 @@ class CoverageRunner {
   Scene scene_;
   std::shared_ptr<DeviceCollectives> collectives_;
   std::string transport_;
+  double deadline_s_ = std::numeric_limits<double>::infinity();
 };
 
 /// How many open cells each transmitter reaches: exactly, or at least `enough` of them. A transmitter that

@@ -10,10 +10,12 @@
 #include "command.hpp"
 #include "partial_file.hpp"
 #include "progress.hpp"
+#include "ranks.hpp"
 #include "report_file.hpp"
 #include "shardwise/runtime/error.hpp"
 #include "shardwise/shard/hash.hpp"
 #include "solve_outputs.hpp"
+#include "solve_ranks.hpp"
 
 namespace shardwise::program {
 namespace {
@@ -146,22 +148,27 @@ void stage_outputs(OutputSet& outputs, const SolveRequest& r, const SolveOptions
 
 int run(const SolveOptions& options) {
   SolveRequest r = solve_request(options);
-  check_outputs(options);
-  for (const std::string& warning : r.warnings) log_warning(warning);
-  const std::optional<SolveState> restart = restart_state(r, options);
+  const bool first = is_first_rank();
+  if (first) {
+    check_outputs(options);
+    for (const std::string& warning : r.warnings) log_warning(warning);
+  }
+  const std::optional<SolveState> restart =
+      share_state(first ? restart_state(r, options) : std::optional<SolveState>());
   const DeviceSet devices = r.serial ? DeviceSet() : open(options.devices);
   const Blocks blocks = solve_blocks(r, devices);
   const Partition& partition = blocks.partition();
   const bool heat = r.problem == "heat";
   if (options.dry_run) {
     const auto& p = partition.process_grid();
-    write_stdout(fmt::format("{}: {} cells in {} blocks ({} x {} x {}) on {}{}\n", r.problem,
-                             r.grid->shape_text(), partition.parts(), p[0], p[1], p[2], blocks.transport(),
-                             heat ? fmt::format("; {} steps of {:.6g}", r.steps, r.dt) : ""));
+    if (first)
+      write_stdout(fmt::format("{}: {} cells in {} blocks ({} x {} x {}) on {}{}\n", r.problem,
+                               r.grid->shape_text(), partition.parts(), p[0], p[1], p[2], blocks.transport(),
+                               heat ? fmt::format("; {} steps of {:.6g}", r.steps, r.dt) : ""));
     return 0;
   }
   SolveHooks hooks;
-  hooks.show = !log_options().quiet;
+  hooks.show = first && !log_options().quiet;
   hooks.restart = restart ? &*restart : nullptr;
   if (!options.checkpoint.empty())
     hooks.checkpoint = [&](const SolveState& state) {
@@ -175,11 +182,14 @@ int run(const SolveOptions& options) {
         "no condition fixes a constant, and the right-hand side has the mean {:.6g} (walls included): it was "
         "taken out, and u has the mean 0",
         outcome.removed_mean));
-    log_warning(r.warnings.back());
+    if (first) log_warning(r.warnings.back());
   }
+  const Json of_ranks = has_ranks() ? gather_solve_reports(r, blocks, devices, outcome) : Json();
+  if (!first) return 0;  // rank 0 writes, and says how it ended
   Verification verified;
   if (options.verify) verified = verify(r, outcome, hooks.restart);
-  const Json report = report_json(r, blocks, outcome, verified, restart ? restart->step : 0);
+  Json report = report_json(r, blocks, outcome, verified, restart ? restart->step : 0);
+  if (has_ranks()) report["ranks"] = of_ranks;
   OutputSet outputs;
   stage_outputs(outputs, r, options, outcome);
   stage_json(outputs, options.json, report);
@@ -194,6 +204,7 @@ int run(const SolveOptions& options) {
     if (options.verify)
       text += verified.equal ? "verify: the bits of one block on the host\n"
                              : "verify: other bits than one block\n";
+    if (has_ranks()) text += solve_rank_table(of_ranks) + "\n";
     write_stdout(text + fmt::format("digest {}\n", report["digest"].get<std::string>()));
   }
   if (!verified.equal)
@@ -218,6 +229,7 @@ void add_solve(Commands& commands, CLI::App& root) {
       commands, root, "solve", "Solve Poisson, diffusion and heat problems on a Cartesian grid",
       "shardwise solve poisson --size 64x64x64 --rhs \"sin(3*x)*y\" --devices host:2 --field u.npy");
   add_solve_options(*app, *options);
+  commands.on_all_ranks.insert(app);
   commands.actions[app] = [options] { return run(*options); };
 }
 

@@ -27,7 +27,11 @@ void add_solve_options(CLI::App& app, SolveOptions& o) {
   app.add_option("--parts", o.parts, "Slabs, spread over the devices (one a device)")->type_name("N");
   app.add_option("--process-grid", o.process_grid, "Blocks: parts along each dimension, 0 is free")
       ->type_name("PxPxP");
-  app.add_option("--backend", o.backend, "auto | serial | local (auto: local)")->type_name("NAME");
+  app.add_option("--backend", o.backend, "auto | serial | local | mpi (auto: local; under a launcher mpi)")
+      ->type_name("NAME");
+  app.add_option("--route", o.route,
+                 "Under a launcher: auto | nccl | device-pointers | staged, one, or one a dimension (auto)")
+      ->type_name("NAME[,NAME..]");
   app.add_option("--precision", o.precision, "float | double (double)")->type_name("TYPE");
   app.add_option("--steps", o.steps, "Time steps, for heat")->type_name("N");
   app.add_option("--dt", o.dt, "Length of a time step (0.9 of the stability limit)")->type_name("S");
@@ -57,10 +61,6 @@ void add_solve_options(CLI::App& app, SolveOptions& o) {
   app.add_flag("--dry-run", o.dry_run, "Check and print the plan, run nothing");
   add_device_options(app, o.devices);
   add_refused(app, {"--memory", "--weights", "--trace"});
-  // An empty text is a variable that was not set, not a wish for the default.
-  for (CLI::Option* option : app.get_options())
-    if (option->get_type_size() != 0 && !option->get_name().starts_with("--help"))
-      option->check([](const std::string& text) { return text.empty() ? "is empty; give a value" : ""; });
 }
 
 }  // namespace shardwise::program

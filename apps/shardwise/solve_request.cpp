@@ -8,10 +8,12 @@
 
 #include "command.hpp"
 #include "picture.hpp"
+#include "ranks.hpp"
 #include "shardwise/grid/grid_error.hpp"
 #include "shardwise/runtime/error.hpp"
 #include "shardwise/runtime/parse.hpp"
 #include "shardwise/shard/hash.hpp"
+#include "solve_ranks.hpp"
 #include "solve_values.hpp"
 #include "values.hpp"
 
@@ -160,6 +162,24 @@ double number_value(const std::string& option, const std::string& text) {
   return value;
 }
 
+/// One route for all dimensions, or one each.
+std::array<RankRoute, 3> routes_of(const std::string& text, std::size_t dims) {
+  const std::vector<std::string> names = split(text, ',');
+  if (names.size() != 1 && names.size() != dims)
+    throw_usage(fmt::format("--route: '{}' names {} routes for {} dimensions; give one, or one for each",
+                            text, names.size(), dims));
+  std::array<RankRoute, 3> routes{};
+  for (std::size_t d = 0; d < 3; ++d) {
+    const std::string name = word_value("--route", names[std::min(d, names.size() - 1)],
+                                        {"auto", "nccl", "device-pointers", "staged"});
+    routes[d] = name == "auto"              ? RankRoute::automatic
+                : name == "nccl"            ? RankRoute::nccl
+                : name == "device-pointers" ? RankRoute::device_pointers
+                                            : RankRoute::staged;
+  }
+  return routes;
+}
+
 }  // namespace
 
 SolveRequest solve_request(const SolveOptions& o) {
@@ -211,7 +231,11 @@ SolveRequest solve_request(const SolveOptions& o) {
       r.partition.process_grid[d] = static_cast<int>(count_value("--process-grid", p[d], 0, 1'000'000));
     r.partition.blocks = true;
   }
-  r.serial = word_value("--backend", o.backend, {"auto", "serial", "local"}) == "serial";
+  const std::string backend = word_value("--backend", o.backend, {"auto", "serial", "local", "mpi"});
+  r.serial = backend == "serial";
+  r.mpi = backend == "mpi" || has_ranks();
+  r.route = routes_of(o.route, spec.cells.size());
+  check_rank_request(r, backend);
   r.single = word_value("--precision", o.precision, {"float", "double"}) == "float";
   r.max_iterations = count_value("--max-iterations", o.max_iterations, 1, std::int64_t{1} << 40);
   r.rtol = number_value("--rtol", o.rtol);

@@ -19,7 +19,8 @@ struct SolveOptions {
   std::string problem, size, extent;
   std::vector<std::string> boundaries;
   std::string rhs, initial, source, guess, kappa;
-  std::string parts, process_grid, backend = "auto", precision = "double", mean = "arithmetic";
+  std::string parts, process_grid, backend = "auto", route = "auto", precision = "double",
+                                   mean = "arithmetic";
   std::string steps, dt, scheme = "rk4", rtol = "1e-8", atol = "0", max_iterations = "10000";
   std::string preconditioner = "none", accumulation = "exact";
   std::vector<std::string> field, residuals;
@@ -45,7 +46,8 @@ struct SolveRequest {
   double radius = 0;                 ///< a bound for the spectral radius, of heat
   Mean mean = Mean::arithmetic;
   PartitionRequest partition;
-  bool serial = false, single = false;  ///< backend; float
+  bool serial = false, mpi = false, single = false;  ///< backend; float
+  std::array<RankRoute, 3> route{};                  ///< of mpi
   std::int64_t steps = 0, max_iterations = 0;
   double dt = 0, rtol = 0, atol = 0;
   TimeScheme scheme = TimeScheme::rk4;

@@ -7,10 +7,12 @@
 #include <memory>
 
 #include "progress.hpp"
+#include "ranks.hpp"
 #include "shardwise/grid/grid_error.hpp"
 #include "shardwise/grid/multigrid.hpp"
 #include "shardwise/runtime/error.hpp"
 #include "signals.hpp"
+#include "solve_ranks.hpp"
 
 namespace shardwise::program {
 namespace {
@@ -29,10 +31,10 @@ Field<T> field_of(const Blocks& blocks, const std::vector<double>& values, const
   return field;
 }
 
-/// The cells' values as doubles; refuses what is not finite.
+/// The cells' values as doubles, on rank 0; refuses what is not finite.
 template <class T>
 std::vector<double> finite_values(const Field<T>& u, const std::string& when) {
-  const std::vector<T> values = u.gather();
+  const std::vector<T> values = u.gather(0);
   const CartesianGrid& g = u.blocks().grid();
   for (std::size_t i = 0; i < values.size(); ++i)
     if (!std::isfinite(values[i])) {
@@ -79,11 +81,12 @@ void run_heat(const SolveRequest& r, const Blocks& blocks, const SolveHooks& hoo
   const auto save = [&](std::int64_t step) {
     if (!hooks.checkpoint) return;
     const double time = static_cast<double>(step) * r.dt;
-    hooks.checkpoint({r.parameters, step, time, finite_values(u, fmt::format(" after step {}", step))});
+    SolveState state{r.parameters, step, time, finite_values(u, fmt::format(" after step {}", step))};
+    if (is_first_rank()) hooks.checkpoint(state);
   };
   const auto start = Clock::now();
   for (std::int64_t step = first; step < r.steps; ++step) {
-    if (stop_requested().load()) {
+    if (stop_on_any_rank()) {
       save(step);
       throw Error(ErrorClass::interrupted, fmt::format("solve: stopped before step {} of {}", step, r.steps));
     }
@@ -160,6 +163,7 @@ Blocks solve_blocks(const SolveRequest& r, const DeviceSet& devices) {
     serial.blocks = r.partition.blocks;
     return Blocks(*r.grid, serial);
   }
+  if (r.mpi) return solve_rank_blocks(r, devices);
   LocalDevices local{devices, r.partition.parts, r.partition.process_grid, r.partition.blocks};
   return Blocks(*r.grid, local);
 }

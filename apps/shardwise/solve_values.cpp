@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "npy.hpp"
 #include "shardwise/runtime/error.hpp"
+#include "solve_ranks.hpp"
 #include "values.hpp"
 
 namespace shardwise::program {
@@ -46,7 +46,7 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 /// An array of this shape with finite values; `what` has it.
 std::vector<double> array_of(const std::string& option, const std::string& path,
                              const std::vector<std::int64_t>& shape, const char* what = "the grid") {
-  NpyArray array = read_npy(path);
+  NpyArray array = read_npy_on_ranks(path);
   if (array.shape != shape) {
     const std::vector<std::int64_t> reversed(array.shape.rbegin(), array.shape.rend());
     throw_data(fmt::format(

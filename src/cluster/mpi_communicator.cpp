@@ -8,6 +8,9 @@
 #include <utility>
 
 #include "cluster/mpi_process.hpp"
+#if __has_include(<mpi-ext.h>)
+#include <mpi-ext.h>
+#endif
 
 namespace shardwise {
 namespace {
@@ -134,7 +137,16 @@ class MpiCommunicator final : public Communicator {
   std::string name() const override { return process_->library(); }
   int local_rank() const override { return process_->local_rank(); }
   int local_size() const override { return process_->local_size(); }
-  std::string host(int rank) const override { return process_->host(rank); }
+  bool takes_device_memory() const override {
+#if defined(MPIX_CUDA_AWARE_SUPPORT) && MPIX_CUDA_AWARE_SUPPORT
+    return MPIX_Query_cuda_support() == 1;
+#else
+    return false;
+#endif
+  }
+  std::string host(int rank) const override {
+    return process_->host(rank);
+  }
 
   std::unique_ptr<RankMessage> send(std::span<const std::byte> bytes, int target, int tag,
                                     std::string_view what) override {
@@ -159,11 +171,15 @@ class MpiCommunicator final : public Communicator {
       throw;
     }
   }
-  void set_step(std::string_view step) override { process_->set_step(step); }
+  void set_step(std::string_view step) override {
+    process_->set_step(step);
+  }
   [[noreturn]] void abort(const std::string& text, int exit_code) override {
     process_->end_run(text, exit_code);
   }
-  void set_self(const std::shared_ptr<MpiCommunicator>& self) { self_ = self; }
+  void set_self(const std::shared_ptr<MpiCommunicator>& self) {
+    self_ = self;
+  }
 
  protected:
   std::vector<Header> exchange_headers(const Header& given) override {
@@ -253,14 +269,22 @@ class MpiCommunicator final : public Communicator {
     finish(requests);
     return incoming;
   }
-  void announce_failure() override { process_->announce_failure(); }
-  void failure_was_agreed() override { process_->failure_was_agreed(); }
-  Communicator& root_communicator() override { return root_ ? *root_ : *this; }
+  void announce_failure() override {
+    process_->announce_failure();
+  }
+  void failure_was_agreed() override {
+    process_->failure_was_agreed();
+  }
+  Communicator& root_communicator() override {
+    return root_ ? *root_ : *this;
+  }
   void entered(std::string_view what) override {
     what_ = what;
     process_->set_state(MpiProcess::State::waiting, what_);
   }
-  void left() override { process_->set_state(MpiProcess::State::computing, {}); }
+  void left() override {
+    process_->set_state(MpiProcess::State::computing, {});
+  }
 
  private:
   std::unique_ptr<RankMessage> message(std::byte* bytes, std::uint64_t size, int peer, int tag,

@@ -84,13 +84,6 @@ class DevicesTransport final : public LocalTransport {
   std::vector<std::unique_ptr<Stream>> compute_, transfer_;
 };
 
-[[noreturn]] void throw_no_mpi() {
-  throw GridError(
-      GridErrorCode::unavailable,
-      "grid: the backend Mpi is not part of this build; configure with SHARDWISE_WITH_MPI, or use "
-      "Serial or LocalDevices");
-}
-
 }  // namespace
 
 std::unique_ptr<BlockTransport> Serial::connect(const Partition& partition) const {
@@ -112,13 +105,6 @@ std::unique_ptr<BlockTransport> LocalDevices::connect(const Partition& partition
                                 devices.size(), partition.parts()),
                     {static_cast<double>(devices.size()), static_cast<double>(partition.parts())});
   return std::make_unique<DevicesTransport>(partition, devices);
-}
-
-PartitionRequest Mpi::request() const {
-  throw_no_mpi();
-}
-std::unique_ptr<BlockTransport> Mpi::connect(const Partition&) const {
-  throw_no_mpi();
 }
 
 }  // namespace shardwise

@@ -2,8 +2,9 @@
 // One launch over a box of cells, from one body, on any device.
 //
 // A body is trivially copyable with `SW_HD void cell(i, j, k) const`. On the host a body may have `void
-// row(begin, end, j, k) const` too, which does the same for cells (begin..end-1, j, k) at once. For CUDA one
-// .cu file includes cell_launch.cuh and instantiates SW_INSTANTIATE_FOR_EACH_CELL(Body).
+// row(begin, end, j, k) const` too, which does the same for cells (begin..end-1, j, k) at once, and `void
+// finish() const` for the end of what one thread does. For CUDA one .cu file includes cell_launch.cuh and
+// instantiates SW_INSTANTIATE_FOR_EACH_CELL(Body).
 
 #include <algorithm>
 #include <cstdint>
@@ -38,6 +39,7 @@ void for_each_cell_on_host(LaunchContext& context, const CellBox& box, const Bod
         for (std::int64_t i = box.lo[0]; i < box.hi[0]; ++i) body.cell(i, j, k);
       }
     }
+    if constexpr (requires { body.finish(); }) body.finish();
   });
 }
 

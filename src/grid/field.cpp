@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
 #include <limits>
 
 #include "grid/blocks_state.hpp"
@@ -116,15 +117,28 @@ void Field<T>::fill(T value) {
 }
 
 template <class T>
-std::vector<T> Field<T>::gather() const {
-  std::vector<T> all(static_cast<std::size_t>(blocks().grid().global_cell_count()));
+std::vector<T> Field<T>::gather(int root) const {
+  // Owned cells of the local parts, in their order, one part after the other.
+  std::vector<T> mine;
   for (const FieldBlock<T>& block : storage_->local) {
     const std::vector<T> values = download<T>(*storage_, block);
-    const CartesianGrid& grid = blocks().local_grid(block.part);
-    for_owned(block.layout, [&](std::size_t at, std::int64_t i, std::int64_t j, std::int64_t k) {
-      all[global_index(grid, i, j, k)] = values[at];
-    });
+    for_owned(block.layout,
+              [&](std::size_t at, std::int64_t, std::int64_t, std::int64_t) { mine.push_back(values[at]); });
   }
+  const auto ranks = blocks().state().transport->gather_bytes(std::as_bytes(std::span<const T>(mine)), root);
+  if (ranks.empty()) return {};
+  std::vector<T> all(static_cast<std::size_t>(blocks().grid().global_cell_count()));
+  // Parts ascend with the processes.
+  int part = 0;
+  for (const std::vector<std::byte>& bytes : ranks)
+    for (std::size_t at = 0; at < bytes.size(); ++part) {
+      const CartesianGrid& grid = blocks().local_grid(part);
+      const BlockLayout l = block_layout(grid, GhostLayout::planes, sizeof(T));
+      for_owned(l, [&](std::size_t, std::int64_t i, std::int64_t j, std::int64_t k) {
+        std::memcpy(&all[global_index(grid, i, j, k)], bytes.data() + at, sizeof(T));
+        at += sizeof(T);
+      });
+    }
   return all;
 }
 

@@ -34,13 +34,15 @@ struct FillBody {
   }
 };
 
-/// Its transpose: source += multiplier x ghost, the ghost is cleared.
+/// Its transpose: source += multiplier x ghost, the ghost is cleared. Rows [skip_lo, skip_hi) are left alone.
 template <class T>
 struct FoldBody {
   CellPointer<T> u;
   std::int64_t to_source;
   T multiplier;
+  std::int64_t skip_lo[2] = {0, 0}, skip_hi[2] = {0, 0};
   SW_HD void cell(std::int64_t i, std::int64_t j, std::int64_t k) const {
+    if (j >= skip_lo[0] && j < skip_hi[0] && k >= skip_lo[1] && k < skip_hi[1]) return;
     T* const ghost = u.at(i, j, k);
     ghost[to_source] = ghost[to_source] + multiplier * *ghost;
     *ghost = T(0);

@@ -4,6 +4,7 @@
 #include "grid/ghost_kernel.hpp"
 #include "grid/leaf_kernel.hpp"
 #include "grid/transfer_kernel.hpp"
+#include "grid/transpose_kernel.hpp"
 #include "runtime/cuda/for_each.cuh"
 
 #define SW_GRID_BODIES(T)                                       \
@@ -14,6 +15,7 @@
   SW_INSTANTIATE_FOR_EACH_CELL(shardwise::CopyCellsBody<T>);    \
   SW_INSTANTIATE_FOR_EACH_CELL(shardwise::ScaleBody<T, false>); \
   SW_INSTANTIATE_FOR_EACH_CELL(shardwise::ScaleBody<T, true>);  \
+  SW_INSTANTIATE_FOR_EACH_CELL(shardwise::BlendShellBody<T>);   \
   SW_INSTANTIATE_FOR_EACH_CELL(shardwise::FillBody<T>);         \
   SW_INSTANTIATE_FOR_EACH_CELL(shardwise::FoldBody<T>);         \
   SW_INSTANTIATE_FOR_EACH_CELL(shardwise::ClearBody<T>);        \

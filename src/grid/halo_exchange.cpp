@@ -112,6 +112,17 @@ void HaloExchange<T>::scatter(FieldStorage<T>& field) {
     }
     messages_.push_back(m);
   }
+  for (const Face& face : faces_) {
+    if (face_of(face.neighbour, face.d, 1 - face.side)) continue;
+    // What a neighbour of another process receives.
+    const FieldBlock<T>& block = field.local[face.block];
+    Message m{face.part, face.neighbour, face.d, 1 - face.side};
+    m.bytes = static_cast<std::uint64_t>(face.count) * sizeof(T);
+    m.from = face.packed ? &send_[face.block].memory() : &block.buffer.memory();
+    m.from_begin =
+        face.packed ? static_cast<std::uint64_t>(face.offset) * sizeof(T) : byte_of(block, face.owned);
+    messages_.push_back(m);
+  }
   state.transport->move(messages_, state.queue);
   for (const Face& face : faces_)
     if (face.packed) copy_box(field.local[face.block], face, face.ghosts, receive_[face.block], unpack);
@@ -135,6 +146,14 @@ void HaloExchange<T>::reduce(FieldStorage<T>& field) {
       m.from = &send_[other->block].memory();
       m.from_begin = static_cast<std::uint64_t>(other->offset) * sizeof(T);
     }
+    messages_.push_back(m);
+  }
+  for (const Face& face : faces_) {
+    if (face_of(face.neighbour, face.d, 1 - face.side)) continue;
+    Message m{face.part, face.neighbour, face.d, 1 - face.side};
+    m.bytes = static_cast<std::uint64_t>(face.count) * sizeof(T);
+    m.from = &send_[face.block].memory();
+    m.from_begin = static_cast<std::uint64_t>(face.offset) * sizeof(T);
     messages_.push_back(m);
   }
   state.transport->move(messages_, state.queue);
@@ -232,16 +251,52 @@ void fill_even(const Blocks& blocks, FieldStorage<T>& field) {
   fill_layers(blocks, field, false, true);
 }
 
+namespace {
+
 template <class T>
-void fold_walls(const Blocks& blocks, FieldStorage<T>& field, bool even) {
+void fold_layers(const Blocks& blocks, FieldStorage<T>& field, bool even, bool after_gather) {
   for_wall_layers(
       blocks, field, true, [&](FieldBlock<T>& block, const CartesianGrid& grid, int d, int side, int k) {
         const LayerPlace where = place(grid, d, side, k);
         FoldBody<T> body{pointer(block.ref()),
                          where.source_shift * block.layout.stride[static_cast<std::size_t>(d)],
                          even ? T(1) : static_cast<T>(grid.boundary(d, side).multiplier(k, grid.spacing(d)))};
+        if (after_gather && d == 0 && folds_rows(grid)) {
+          const DeepCells deep = deep_cells(grid, block.layout);
+          for (int e = 0; e < 2; ++e) {
+            body.skip_lo[e] = deep.margin[e + 1];
+            body.skip_hi[e] = deep.cells[e + 1] - deep.margin[e + 1];
+          }
+        }
         enqueue_layer(blocks, block, where.box, "fold", body);
       });
+}
+
+}  // namespace
+
+template <class T>
+void fold_walls(const Blocks& blocks, FieldStorage<T>& field, bool even) {
+  fold_layers(blocks, field, even, false);
+}
+template <class T>
+void fold_shell(const Blocks& blocks, FieldStorage<T>& field) {
+  fold_layers(blocks, field, false, true);
+}
+
+bool folds_rows(const CartesianGrid& block) {
+  return block.dims() > 1 && block.halo(0) == 1 && block.cells(0) > 1 &&
+         block.boundary(0, 0).kind != BoundaryKind::interface &&
+         block.boundary(0, 1).kind != BoundaryKind::interface;
+}
+
+DeepCells deep_cells(const CartesianGrid& block, const BlockLayout& layout) {
+  DeepCells deep;
+  for (std::size_t d = 0; d < 3; ++d) {
+    deep.cells[d] = layout.cells[d];
+    deep.margin[d] = layout.halo[d];
+  }
+  if (folds_rows(block)) deep.margin[0] = 0;
+  return deep;
 }
 
 template <class T>
@@ -263,6 +318,7 @@ void clear_ghosts(const Blocks& blocks, FieldStorage<T>& field, bool walls_only)
   template void fill_walls(const Blocks&, FieldStorage<T>&, bool); \
   template void fill_even(const Blocks&, FieldStorage<T>&);        \
   template void fold_walls(const Blocks&, FieldStorage<T>&, bool); \
+  template void fold_shell(const Blocks&, FieldStorage<T>&);       \
   template void clear_ghosts(const Blocks&, FieldStorage<T>&, bool)
 SW_INSTANTIATE(float);
 SW_INSTANTIATE(double);

@@ -2,6 +2,7 @@
 
 #include "grid/blocks_state.hpp"
 #include "grid/cell_launch.hpp"
+#include "grid/transpose_kernel.hpp"
 
 namespace shardwise {
 
@@ -48,6 +49,14 @@ template <class T>
 void fill_even(const Blocks& blocks, FieldStorage<T>& field);
 template <class T>
 void fold_walls(const Blocks& blocks, FieldStorage<T>& field, bool even);
+/// After a gather that gave deep cells their final value, and folded the rows of blocks with folds_rows().
+template <class T>
+void fold_shell(const Blocks& blocks, FieldStorage<T>& field);
+/// Whether the gather folds the rows of deep cells itself: dimension 0 is not cut and has one layer of
+/// ghosts.
+bool folds_rows(const CartesianGrid& block);
+/// Cells of a gathered field of this layout that nothing is added to any more.
+DeepCells deep_cells(const CartesianGrid& block, const BlockLayout& layout);
 /// All ghosts, or all but interface ghosts.
 template <class T>
 void clear_ghosts(const Blocks& blocks, FieldStorage<T>& field, bool walls_only);

@@ -2,7 +2,6 @@
 // From a LeafCall to its body: included once for the host and once for CUDA, for each type.
 
 #include "grid/leaf_launch.hpp"
-#include "grid/transpose_kernel.hpp"
 
 namespace shardwise {
 
@@ -33,8 +32,13 @@ void run_action(const LeafCall<T>& c, const Leaf& leaf, const Run& run) {
       return run(LiftBody<T, N, Leaf>{c.block, leaf, c.faces, c.y, c.alpha, c.beta});
     case LeafAction::diagonal:
       return run(DiagonalBody<T, N, Leaf>{c.block, leaf, c.y, c.alpha, c.beta});
-    case LeafAction::transpose:
-      return run(TransposeBody<T, N, Leaf>{c.block, leaf, c.x, c.y, {c.y_stride[0], c.y_stride[1]}});
+    case LeafAction::transpose: {
+      TransposeBody<T, N, Leaf> body{c.block,  leaf,    c.x,    c.y, {c.y_stride[0], c.y_stride[1]},
+                                     c.deep_y, c.alpha, c.beta, {},  c.fold};
+      for (int d = 0; d < 3; ++d)
+        body.deep.cells[d] = c.block.cells[d], body.deep.margin[d] = c.deep_margin[d];
+      return run(body);
+    }
     default:
       return;
   }

@@ -3,6 +3,7 @@
 // number of dimensions. `weight(reader, d, side)` and `centre_weight(reader)` are the entries of the bare
 // stencil's row, from which the transpose is gathered.
 
+#include "grid/row_stream.hpp"
 #include "grid/stencil_kernel.hpp"
 
 namespace shardwise {
@@ -240,6 +241,13 @@ SW_HD void blend_any(T* y, T v, T alpha, T beta) {
   beta == T(0) ? blend<false>(y, v, alpha, beta) : blend<true>(y, v, alpha, beta);
 }
 
+/// Whether a leaf's rows are worth streaming: where reading and computing leave the memory idle, the shorter
+/// loops cost more than the traffic that they save (measured for Diffusion: a fifth more time).
+template <class Leaf>
+constexpr bool streams_rows = false;
+template <class T, int N>
+constexpr bool streams_rows<LaplacianCell<T, N>> = SHARDWISE_STREAMS_ROWS != 0;
+
 /// y <- alpha leaf(x) + beta y over a box of owned cells.
 template <class T, int N, class Leaf, bool ReadsY>
 struct ApplyBody {
@@ -259,35 +267,93 @@ struct ApplyBody {
     return (index == 0 && !block.face[d][0].plain) ||
            (index == block.cells[d] - 1 && !block.face[d][1].plain);
   }
-  void row(std::int64_t begin, std::int64_t end, std::int64_t j, std::int64_t k) const {
-    if (begin < end && special(0, begin)) cell(begin++, j, k);
-    const bool last = begin < end && special(0, end - 1);
-    const std::int64_t row_at = block.element(0, j, k), inner = last ? end - 1 : end;
-    if ((N > 1 && special(1, j)) || (N > 2 && special(2, k))) {
-      const std::int64_t index[3] = {0, j, k};
-      typename RowReader<T>::Rules rules;
-      for (int d = 0; d < 3; ++d)
-        for (int side = 0; side < 2; ++side) {
-          const bool at_face = d > 0 && index[d] == (side == 0 ? 0 : block.cells[d] - 1);
-          const FaceRule<T>& rule = block.face[d][side];
-          rules.offset[d][side] = at_face ? rule.offset : side == 0 ? -block.stride[d] : block.stride[d];
-          rules.multiplier[d][side] = at_face ? rule.multiplier : T(1);
-          rules.wall[d][side] = at_face && rule.wall;
-        }
-#pragma GCC ivdep
-      for (std::int64_t i = begin; i < inner; ++i) {
-        const RowReader<T> reader{
+  /// Whether what this launch writes is streamed past the cache.
+  bool streams() const {
+    return !ReadsY && streams_rows<Leaf> &&
+           block.cells[0] * block.cells[1] * block.cells[2] * std::int64_t{sizeof(T)} >= stream_from_bytes;
+  }
+  /// Whether a row reads nothing beyond a face but at its ends.
+  bool plain_row(std::int64_t j, std::int64_t k) const {
+    return !(N > 1 && special(1, j)) && !(N > 2 && special(2, k));
+  }
+  /// Calls work(reader), reader(i) being that of cell i, for the cells of a row that are not at its ends.
+  template <class Work>
+  void with_reader(std::int64_t j, std::int64_t k, Work&& work) const {
+    const std::int64_t row_at = block.element(0, j, k);
+    if (!plain_row(j, k)) {
+      const typename RowReader<T>::Rules rules = row_rules(block, j, k);
+      work([&](std::int64_t i) {
+        return RowReader<T>{
             x, row_at + i, &rules, {j + block.cells[1] * k, i + block.cells[0] * k, i + block.cells[0] * j}};
-        blend<ReadsY>(y + row_at + i, leaf(reader), alpha, beta);
-      }
+      });
     } else {
       const std::int64_t stride[3] = {1, block.stride[1], block.stride[2]};
+      work([&](std::int64_t i) { return PlainReader<T>{x, row_at + i, stride}; });
+    }
+  }
+  /// A cell at an end of a row.
+  void end_cell(T* out, std::int64_t i, std::int64_t j, std::int64_t k) const {
+    if (!plain_row(j, k))
+      return blend<ReadsY>(out, leaf(WallReader<T>{x, block.element(i, j, k), &block, {i, j, k}}), alpha,
+                           beta);
+    blend<ReadsY>(out, leaf(end_reader(x, block, i, j, k)), alpha, beta);
+  }
+  /// Cells [begin, end) of a row, walls included, into out[0 ..].
+  void cells(T* out, std::int64_t begin, std::int64_t end, std::int64_t j, std::int64_t k) const {
+    if (begin < end && special(0, begin)) end_cell(out++, begin++, j, k);
+    const std::int64_t inner = end - (begin < end && special(0, end - 1) ? 1 : 0);
+    with_reader(j, k, [&](const auto& reader) {
 #pragma GCC ivdep
       for (std::int64_t i = begin; i < inner; ++i)
-        blend<ReadsY>(y + row_at + i, leaf(PlainReader<T>{x, row_at + i, stride}), alpha, beta);
-    }
-    if (last) cell(end - 1, j, k);
+        blend<ReadsY>(out + (i - begin), leaf(reader(i)), alpha, beta);
+    });
+    if (inner < end) end_cell(out + (inner - begin), inner, j, k);
   }
+  void row(std::int64_t begin, std::int64_t end, std::int64_t j, std::int64_t k) const {
+    T* const out = y + block.element(0, j, k);
+    constexpr std::int64_t width = line_cells<T>;
+    if (!streams() || end - begin < 4 * width) return cells(out + begin, begin, end, j, k);
+    // Whole lines are streamed; those that are shared with other rows are stored as usual, for a streamed
+    // piece of a line costs more than reading it.
+    std::int64_t first = begin;
+    while (!begins_line(out + first)) ++first;
+    const std::int64_t last = first + (end - first) / width * width;
+    cells(out + begin, begin, first, j, k);
+    cells(out + last, last, end, j, k);
+    // Of the next plane, some rows ahead: that is what comes from memory.
+    const bool fetch = N > 2 && j + ahead < block.cells[1] && k + 1 < block.cells[2];
+    const T* const next = x + (fetch ? block.element(0, j + ahead, k + 1) : block.element(0, j, k));
+    with_reader(j, k, [=, *this](const auto& reader) {
+      T line[width + 1];
+      const auto make = [&](T * to, std::int64_t from) __attribute__((always_inline)) {
+        prefetch_line(next + from);
+#pragma GCC ivdep
+        for (std::int64_t lane = 0; lane < width; ++lane)
+          blend<ReadsY>(to + lane, leaf(reader(from + lane)), alpha, beta);
+      };
+      std::int64_t i = first, stop = last;
+      if (special(0, i)) {  // a whole line one cell on, and the end before it
+        make(line + 1, i + 1);
+        end_cell(line, i, j, k);
+        stream_line(out + i, line);
+        i += width;
+      }
+      if (special(0, stop - 1)) {
+        stop -= width;
+        make(line, stop - 1);
+        end_cell(line + width, stop + width - 1, j, k);
+        stream_line(out + stop, line + 1);
+      }
+      for (; i < stop; i += width) {
+        make(line, i);
+        stream_line(out + i, line);
+      }
+    });
+  }
+  void finish() const {
+    if (streams()) finish_rows();
+  }
+  static constexpr std::int64_t ahead = 4;  ///< rows
 };
 
 /// The offsets of the walls as an applied leaf sees them: shift[d][side], one value a cell of the face.

@@ -149,9 +149,9 @@ struct MultigridState {
       const bool direct = !coarse.coarse_correction;
       const auto l = lines(fine.blocks.grid(), coarse.blocks.grid(), fine.blocks.local_grid(to.part),
                            direct ? nullptr : &coarse.correction_windows[static_cast<std::size_t>(to.part)]);
-      const FieldBlock<T>& from = coarse.x->storage().local[0];
-      AccessList accesses{direct ? from.owned(AccessMode::read) : coarse.coarse_correction->reads(p),
-                          to.owned(AccessMode::write)};
+      AccessList accesses{
+          direct ? coarse.x->storage().local[0].owned(AccessMode::read) : coarse.coarse_correction->reads(p),
+          to.owned(AccessMode::write)};
       TransferWeights<T> weights;
       for (std::size_t d = 0; d < 3; ++d) {
         if (!coarse.weights[d]) continue;
@@ -159,10 +159,11 @@ struct MultigridState {
         weights.weight[d] = readable(values);
         accesses.add(values.owned(AccessMode::read));
       }
-      const ProlongBody<T> body{{l[0], l[1], l[2]},
-                                weights,
-                                direct ? readable(from) : coarse.coarse_correction->pointer(p),
-                                pointer(to)};
+      const ProlongBody<T> body{
+          {l[0], l[1], l[2]},
+          weights,
+          direct ? readable(coarse.x->storage().local[0]) : coarse.coarse_correction->pointer(p),
+          pointer(to)};
       const CellBox box = owned_box(to.layout);
       enqueue(stream_of(fine, to.part), "prolong", accesses, box.count(),
               [body, box](LaunchContext& context) { for_each_cell(context, box, body); });
@@ -181,6 +182,7 @@ struct MultigridState {
     for (int s = 0; s < sweeps; ++s) residual(level, x, b), relax(level, x, level.r, T(1));
   }
   void solve_coarsest(Level& level, Field<T>& x, const Field<T>& b) {
+    if (x.storage().local.empty()) return;  // another rank's
     const FieldBlock<T>&from = b.storage().local[0], &to = x.storage().local[0];
     const DenseBody<T> body{inverse.data(), from.cell(), to.cell(), level.blocks.grid().cell_count()};
     enqueue(stream_of(level, to.part), "coarsest",
@@ -227,9 +229,6 @@ struct MultigridState {
 template <class T>
 Multigrid<T>::Multigrid(const Operator& op, const Blocks& blocks)
     : state_(std::make_unique<MultigridState<T>>(blocks)) {
-  if (blocks.local_parts().size() != static_cast<std::size_t>(blocks.partition().parts()))
-    throw GridError(GridErrorCode::not_distributable,
-                    "multigrid: all parts have to belong to this process in this version");
   CartesianGrid grid = blocks.grid();
   (void)coarsened(op, grid);  // refuses what has no coarse counterpart before anything is allocated
   const int dims = grid.dims();
@@ -263,6 +262,7 @@ Multigrid<T>::Multigrid(const Operator& op, const Blocks& blocks)
   MultigridLevel<T>& last = *state_->levels.back();
   const std::vector<T> inverse = dense_inverse(last.a);
   OperationQueue& queue = state_->queue();
+  if (last.blocks.local_parts().empty()) return;
   Stream& stream = last.blocks.state().transport->compute(last.blocks.local_parts().front());
   state_->inverse =
       QueuedBuffer<T>(queue, stream, static_cast<std::int64_t>(inverse.size()), "coarsest inverse");

@@ -20,7 +20,7 @@ class BorrowedTransport final : public BlockTransport {
  public:
   BorrowedTransport(std::shared_ptr<BlocksState> owner, bool one)
       : owner_(std::move(owner)), parts_(owner_->parts) {
-    if (one) parts_.resize(1);
+    if (one) std::erase_if(parts_, [](int part) { return part != 0; });
   }
   std::string name() const override { return owner_->transport->name(); }
   std::vector<int> local_parts() const override { return parts_; }
@@ -36,6 +36,10 @@ class BorrowedTransport final : public BlockTransport {
     return owner_->transport->gather_words(words);
   }
   bool agree(bool yes) override { return owner_->transport->agree(yes); }
+  std::vector<std::vector<std::byte>> gather_bytes(std::span<const std::byte> bytes, int root) override {
+    return owner_->transport->gather_bytes(bytes, root);
+  }
+  bool move_waits() const override { return owner_->transport->move_waits(); }
   SimWorld* sim_world() const override { return owner_->transport->sim_world(); }
 
  private:
@@ -253,9 +257,11 @@ template <class T>
 MultigridLevel<T>::MultigridLevel(const Operator& op, const Blocks& b)
     : blocks(b), a(op, blocks), r(blocks, "multigrid r"), inverse_diagonal(blocks, "multigrid 1/d") {
   a.diagonal(inverse_diagonal);
-  std::vector<T> d = inverse_diagonal.gather();
-  for (T& v : d) v = T(1) / v;
-  inverse_diagonal.scatter_global(d);
+  for (const int part : blocks.local_parts()) {
+    std::vector<T> d = inverse_diagonal.memory(part);
+    for (T& v : d) v = T(1) / v;
+    inverse_diagonal.set_memory(part, d);
+  }
 }
 
 template struct MultigridLevel<float>;

@@ -1,6 +1,6 @@
 #include "grid/pointwise.hpp"
 
-#include "grid/leaf_kernel.hpp"
+#include "grid/halo_exchange.hpp"
 #include "runtime/for_each.hpp"
 
 namespace shardwise {
@@ -50,9 +50,36 @@ void enqueue_axpby(const Blocks& blocks, FieldStorage<T>& y, const FieldStorage<
   }
 }
 
-#define SW_INSTANTIATE(T)                                                                     \
-  template void enqueue_set_all(OperationQueue&, Stream&, const QueuedBuffer<T>&, T);         \
-  template void enqueue_axpby(const Blocks&, FieldStorage<T>&, const FieldStorage<T>&, T, T); \
+template <class T>
+void enqueue_blend_shell(const Blocks& blocks, FieldStorage<T>& y, const FieldStorage<T>& z, T alpha,
+                         T beta) {
+  BlocksState& state = blocks.state();
+  for (std::size_t p = 0; p < y.local.size(); ++p) {
+    const FieldBlock<T>& to = y.local[p];
+    const FieldBlock<T>& from = z.local[p];
+    BlendShellBody<T> body{{from.layout.stride[1], from.layout.stride[2]},
+                           {to.layout.stride[1], to.layout.stride[2]},
+                           from.cell(),
+                           to.cell(),
+                           alpha,
+                           beta,
+                           {}};
+    body.deep = deep_cells(blocks.local_grid(to.part), from.layout);
+    Operation operation;
+    operation.name = "blend shell";
+    operation.accesses = {from.owned(AccessMode::read), to.owned(AccessMode::write)};
+    operation.items = owned_box(from.layout).count();
+    operation.body = [body, box = owned_box(from.layout)](LaunchContext& context) {
+      for_each_cell(context, box, body);
+    };
+    state.queue.enqueue(state.transport->compute(to.part), std::move(operation));
+  }
+}
+
+#define SW_INSTANTIATE(T)                                                                           \
+  template void enqueue_set_all(OperationQueue&, Stream&, const QueuedBuffer<T>&, T);               \
+  template void enqueue_axpby(const Blocks&, FieldStorage<T>&, const FieldStorage<T>&, T, T);       \
+  template void enqueue_blend_shell(const Blocks&, FieldStorage<T>&, const FieldStorage<T>&, T, T); \
   template void launch_scale(LaunchContext&, const BlockRef<T>&, const BlockRef<T>&, const T*, T, T)
 SW_INSTANTIATE(float);
 SW_INSTANTIATE(double);

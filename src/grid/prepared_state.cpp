@@ -77,7 +77,6 @@ template <class T>
 bool PreparedState<T>::run_stencil(Term<T>& term, FieldStorage<T>& y, FieldStorage<T>& x, T alpha, T beta,
                                    Segment& segment, FieldSums* sums) {
   const bool fresh = halo.is_needed() && !segment.exchanged;
-  exchange(x, segment);
   std::int64_t largest = 0;
   for (const LeafCall<T>& call : term.calls) largest = std::max(largest, call.box.count());
   const bool overlap = fresh && (options.overlap == Overlap::on ||
@@ -120,7 +119,11 @@ bool PreparedState<T>::run_stencil(Term<T>& term, FieldStorage<T>& y, FieldStora
     }
   }
 #endif
+  // Where an exchange holds this thread up, what needs no ghosts is under way first.
+  const bool inner_first = overlap && blocks.state().transport->move_waits();
+  if (!inner_first) exchange(x, segment);
   for (Launch& launch : launches) {
+    if (launch.reads_ghosts) exchange(x, segment);
     if (!summing) launch.call.sum = nullptr;
     const FieldBlock<T>& from = x.local[launch.b];
     enqueue_call(term, launch.b, launch.call, launch.name,
@@ -159,14 +162,26 @@ void PreparedState<T>::run_transposed(Term<T>& term, FieldStorage<T>& y, FieldSt
       call.box.lo[d] = -to.layout.halo[d];
       call.box.hi[d] = to.layout.cells[d] + to.layout.halo[d];
     }
-    enqueue_call(term, b, call, "gather", {x.local[b].owned(AccessMode::read), to.access(AccessMode::write)});
+    const CartesianGrid& grid = blocks.local_grid(to.part);
+    const DeepCells deep = deep_cells(grid, to.layout);
+    for (int d = 0; d < 3; ++d) call.deep_margin[d] = deep.margin[d];
+    call.fold.active = folds_rows(grid);
+    call.fold.wraps = grid.boundary(0, 0).kind == BoundaryKind::periodic;
+    for (int side = 0; side < 2 && call.fold.active; ++side)
+      call.fold.multiplier[side] = static_cast<T>(grid.boundary(0, side).multiplier(1, grid.spacing(0)));
+    call.deep_y = y.local[b].cell();
+    call.alpha = alpha;
+    call.beta = beta;
+    enqueue_call(term, b, call, "gather",
+                 {x.local[b].owned(AccessMode::read), to.access(AccessMode::write),
+                  y.local[b].owned(AccessMode::write)});
   }
-  fold_walls(blocks, z, false);
+  fold_shell(blocks, z);
   if (padded_halo->is_needed()) {
     padded_halo->reduce(z);
     ++stats.reduces;
   }
-  enqueue_axpby(blocks, y, z, alpha, beta);
+  enqueue_blend_shell(blocks, y, z, alpha, beta);
 }
 
 template <class T>

@@ -72,7 +72,8 @@ class Solve {
     result_.history.push_back(residual);
     if (options_.progress) options_.progress(result_.iterations, residual);
     if (!std::isfinite(residual)) result_.breakdown = true;
-    if (options_.cancel && options_.cancel->load()) result_.cancelled = true;
+    // Every process ends with the same iteration.
+    if (options_.cancel) result_.cancelled = !blocks_.state().transport->agree(!options_.cancel->load());
     if (result_.iterations >= options_.max_iterations) result_.reached_maximum = true;
     return result_.breakdown || result_.cancelled || residual <= result_.tolerance || result_.reached_maximum;
   }
@@ -137,16 +138,27 @@ template <class T>
 Field<T> inverse_diagonal(PreparedOperator<T>& a) {
   Field<T> d(a.blocks(), "inverse diagonal");
   a.diagonal(d);
-  std::vector<T> values = d.gather();
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (!(std::abs(values[i]) > T(0)))
-      throw GridError(
-          GridErrorCode::bad_argument,
-          fmt::format("solver: Jacobi needs a diagonal without zeros, but cell {} has {}", i, values[i]),
-          {static_cast<double>(i), static_cast<double>(values[i])});
-    values[i] = T(1) / values[i];
+  for (const int part : a.blocks().local_parts()) {
+    std::vector<T> values = d.memory(part);
+    const BlockLayout& l = d.layout(part);
+    for (std::int64_t k = 0; k < l.cells[2]; ++k)
+      for (std::int64_t j = 0; j < l.cells[1]; ++j)
+        for (std::int64_t i = 0; i < l.cells[0]; ++i) {
+          T& value = values[static_cast<std::size_t>(l.origin + i + j * l.stride[1] + k * l.stride[2])];
+          if (!(std::abs(value) > T(0))) {
+            const CartesianGrid& grid = a.blocks().local_grid(part);
+            const std::int64_t cell =
+                grid.first(0) + i +
+                grid.global_cells(0) * (grid.first(1) + j + grid.global_cells(1) * (grid.first(2) + k));
+            throw GridError(
+                GridErrorCode::bad_argument,
+                fmt::format("solver: Jacobi needs a diagonal without zeros, but cell {} has {}", cell, value),
+                {static_cast<double>(cell), static_cast<double>(value)});
+          }
+          value = T(1) / value;
+        }
+    d.set_memory(part, values);
   }
-  d.scatter_global(values);
   return d;
 }
 

@@ -73,6 +73,62 @@ struct RowReader {
   SW_HD std::int64_t face_cell(int d, int) const { return face[d]; }
 };
 
+/// The rules of the row (j, k).
+template <class T>
+typename RowReader<T>::Rules row_rules(const StencilBlock<T>& block, std::int64_t j, std::int64_t k) {
+  const std::int64_t index[3] = {0, j, k};
+  typename RowReader<T>::Rules rules;
+  for (int d = 0; d < 3; ++d)
+    for (int side = 0; side < 2; ++side) {
+      const bool at_face = d > 0 && index[d] == (side == 0 ? 0 : block.cells[d] - 1);
+      const FaceRule<T>& rule = block.face[d][side];
+      rules.offset[d][side] = at_face ? rule.offset : side == 0 ? -block.stride[d] : block.stride[d];
+      rules.multiplier[d][side] = at_face ? rule.multiplier : T(1);
+      rules.wall[d][side] = at_face && rule.wall;
+    }
+  return rules;
+}
+
+/// Around a cell at an end of a row that is at no end of another dimension.
+template <class T>
+struct EndReader {
+  const T* u;
+  std::int64_t at;
+  const std::int64_t* stride;
+  std::int64_t ends[2];  ///< offsets in dimension 0
+  T multiplier[2];       ///< 1 at the side that is no face
+  bool wall[2];
+  std::int64_t face;  ///< this cell's index in the faces of dimension 0
+
+  SW_HD T centre() const { return u[at]; }
+  SW_HD std::int64_t offset(int d, int side) const {
+    return d == 0 ? ends[side] : side == 0 ? -stride[d] : stride[d];
+  }
+  SW_HD T value(int d, int side) const {
+    const T v = u[at + offset(d, side)];
+    return d == 0 ? multiplier[side] * v : v;
+  }
+  SW_HD bool is_wall(int d, int side) const { return d == 0 && wall[side]; }
+  SW_HD std::int64_t face_cell(int, int) const { return face; }
+};
+
+/// Of cell i of the row (j, k).
+template <class T>
+inline __attribute__((always_inline)) EndReader<T> end_reader(const T* u, const StencilBlock<T>& block,
+                                                              std::int64_t i, std::int64_t j,
+                                                              std::int64_t k) {
+  EndReader<T> reader{u,  block.element(i, j, k), block.stride, {-1, 1}, {T(1), T(1)},
+                      {}, j + block.cells[1] * k};
+  for (int side = 0; side < 2; ++side)
+    if (i == (side == 0 ? 0 : block.cells[0] - 1)) {
+      const FaceRule<T>& rule = block.face[0][side];
+      reader.ends[side] = rule.offset;
+      reader.multiplier[side] = rule.multiplier;
+      reader.wall[side] = rule.wall;
+    }
+  return reader;
+}
+
 /// Around any cell.
 template <class T>
 struct WallReader {

@@ -181,6 +181,42 @@ TEST(GridMultigrid, JumpsOfTheCoefficientDoLittleHarm) {
     }
 }
 
+/// At a contrast of 1e7 the residual stops falling: what is left is A times the rounding of u to a double, so
+/// no method that returns u in double gets below. The floor is measured: half a unit in the last place of
+/// every cell, with random signs, through A.
+TEST(GridMultigrid, StopsWhereTheRoundingOfTheSolutionIs) {
+  const CartesianGrid g = make_grid({64, 64, 64}, "DDDDDD");
+  std::vector<double> kappa(static_cast<std::size_t>(g.cell_count()));
+  for (std::int64_t i = 0; i < g.cell_count(); ++i) {
+    const std::int64_t x = i % 64, y = i / 64 % 64, z = i / 4096;
+    kappa[static_cast<std::size_t>(i)] = (x / 8 + 2 * (y / 8) + 4 * (z / 8)) % 3 == 0 ? 1e7 : 1;
+  }
+  const Operator op = -diffusion(Coefficient(g, kappa), Mean::harmonic);
+  const Blocks blocks(g, Serial{1});
+  PreparedOperator<double> a(op, blocks);
+  Multigrid<double> m(op, blocks);
+  SolverOptions<double> options;
+  options.rtol = 1e-12;
+  options.preconditioner = m.preconditioner();
+  Field<double> u(blocks, "u"), f = make_field(blocks, random_cells<double>(g, 1), "f");
+  u.fill(0);
+  const SolverResult result = conjugate_gradient(a, u, f, options);
+  EXPECT_TRUE(result.stagnated) << result.reason();
+  EXPECT_LT(result.iterations, 100);
+  std::vector<double> rounding = u.gather();
+  for (std::size_t i = 0; i < rounding.size(); ++i) {
+    const double size = std::abs(rounding[i]);
+    rounding[i] = random_value(i, 7) * (std::nextafter(size, 1e300) - size) / 2;
+  }
+  Field<double> e = make_field(blocks, rounding, "rounding"), ae(blocks, "A rounding");
+  a.apply(ae, e);
+  const double floor = norm2(ae);
+  std::printf("contrast 1e7: |f - A u| %.1e of |f| after %d iterations; rounding u alone: %.1e of |f|\n",
+              result.true_residual / norm2(f), static_cast<int>(result.iterations), floor / norm2(f));
+  EXPECT_LT(result.true_residual, 8 * floor);
+  EXPECT_GT(result.true_residual, floor / 8);
+}
+
 TEST(GridMultigrid, CutLevelsRunOnDevicesWithoutARace) {
   for (const std::string conditions : {"PPDN", "RDPP"}) {
     const CartesianGrid g = make_grid({384, 352}, conditions);  // two levels of at least 32^3 cells

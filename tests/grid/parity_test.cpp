@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "grid/grid_cases.hpp"
+#include "grid/everything.hpp"
 #include "shardwise/runtime/sim.hpp"
 
 namespace shardwise::grid_test {
@@ -19,40 +19,6 @@ std::vector<Serial> partitions(int dims) {
     for (const std::array<int, 3> p : {std::array{2, 1, 1}, {1, 2, 1}, {2, 2, 2}, {3, 1, 2}})
       all.push_back({0, p});
   return all;
-}
-
-struct Outputs {
-  std::vector<std::vector<double>> values;
-};
-
-/// Forward, owner adjoint, lift, assembled right-hand side and kappa gradient, as double for comparison of
-/// bits.
-template <class T>
-std::vector<std::vector<T>> everything(const Operator& op, const Blocks& blocks,
-                                       const PrepareOptions& options, bool lift) {
-  const CartesianGrid& g = blocks.grid();
-  PreparedOperator<T> a(op, blocks, options);
-  Field<T> x = make_field(blocks, random_cells<T>(g, 1), "x");
-  Field<T> y = make_field(blocks, random_cells<T>(g, 2), "y");
-  Field<T> out(blocks, "out");
-  std::vector<std::vector<T>> result;
-  a.apply(out, x);
-  result.push_back(out.gather());
-  a.apply(out, y, T(1.5), T(-0.25));
-  result.push_back(out.gather());
-  a.apply_adjoint(out, y);
-  result.push_back(out.gather());
-  if (lift) {
-    a.boundary_rhs(out);
-    result.push_back(out.gather());
-    a.assemble_rhs(out, y);
-    result.push_back(out.gather());
-  }
-  if (op.node().kind == NodeKind::diffusion) {
-    a.coefficient_gradient(out, y, x);
-    result.push_back(out.gather());
-  }
-  return result;
 }
 
 template <class T>

@@ -7,6 +7,7 @@
 
 #include "grid/grid_cases.hpp"
 #include "grid/leaf_dispatch.hpp"
+#include "grid/pointwise.hpp"
 #include "grid/prepared_state.hpp"
 
 namespace shardwise::grid_test {
@@ -94,6 +95,104 @@ void check(const std::vector<std::int64_t>& cells, const std::string& conditions
           }
       }
     }
+}
+
+/// The whole adjoint against its steps, one after the other over all cells: gather, fold, reduce, blend. And
+/// the gather of a device, cell by cell, against that of rows.
+template <class T>
+void check_final(const std::vector<std::int64_t>& cells, const std::string& conditions, int halo,
+                 const std::array<int, 3>& process_grid) {
+  const CartesianGrid g = make_grid(cells, conditions, halo);
+  const DeviceSet devices = open_devices("host:1x1");
+  HereContext context(devices[0]);
+  PrepareOptions options;
+  options.adjoint = AdjointForm::reduce;
+  for (const LeafCase& c : leaf_cases(g)) {
+    if (c.name == "scaling field") continue;  // diagonal
+    SCOPED_TRACE(c.name + " " + g.shape_text() + " " + conditions + " halo " + std::to_string(halo));
+    const Blocks blocks(g, Serial{0, process_grid});
+    PreparedOperator<T> a(c.op, blocks, options);
+    PreparedState<T>& state = OperatorInternals::state(a);
+    const Term<T>* term = state.transposed.get();
+    T factor = 1;
+    for (; term->kind == NodeKind::scaled; term = term->a.get()) factor = factor * term->factor;
+    ASSERT_TRUE(term->transposed && term->is_stencil());
+    Field<T> x = make_field(blocks, random_cells<T>(g, 2), "x");
+    for (const T beta : {T(0), T(-0.5)}) {
+      const T alpha = T(1.75);
+      Field<T> got = make_field(blocks, random_cells<T>(g, 3), "got"),
+               expected = make_field(blocks, random_cells<T>(g, 3), "expected"),
+               by_cells = make_field(blocks, random_cells<T>(g, 3), "by cells");
+      Field<T> z(blocks, "z", GhostLayout::padded), shell(blocks, "shell", GhostLayout::padded);
+      blocks.synchronize();
+      for (std::size_t b = 0; b < term->calls.size(); ++b) {
+        LeafCall<T> call = term->calls[b];
+        const FieldBlock<T>& to = z.storage().local[b];
+        const CartesianGrid& block = blocks.local_grid(to.part);
+        call.action = LeafAction::transpose;
+        call.x = x.storage().local[b].cell();
+        for (std::size_t d = 0; d < 2; ++d) call.y_stride[d] = to.layout.stride[d + 1];
+        for (std::size_t d = 0; d < 3; ++d) {
+          call.box.lo[d] = -to.layout.halo[d];
+          call.box.hi[d] = to.layout.cells[d] + to.layout.halo[d];
+        }
+        const auto by_cell = [&] {
+          dispatch_leaf(call, [&](const auto& body) {
+            for (std::int64_t k = call.box.lo[2]; k < call.box.hi[2]; ++k)
+              for (std::int64_t j = call.box.lo[1]; j < call.box.hi[1]; ++j)
+                for (std::int64_t i = call.box.lo[0]; i < call.box.hi[0]; ++i) body.cell(i, j, k);
+          });
+        };
+        call.y = to.cell();
+        by_cell();
+        call.y = shell.storage().local[b].cell();
+        call.deep_y = by_cells.storage().local[b].cell();
+        call.alpha = alpha * factor;
+        call.beta = beta;
+        const DeepCells deep = deep_cells(block, to.layout);
+        for (int d = 0; d < 3; ++d) call.deep_margin[d] = deep.margin[d];
+        call.fold.active = folds_rows(block);
+        call.fold.wraps = block.boundary(0, 0).kind == BoundaryKind::periodic;
+        for (int side = 0; side < 2 && call.fold.active; ++side)
+          call.fold.multiplier[side] =
+              static_cast<T>(block.boundary(0, side).multiplier(1, block.spacing(0)));
+        by_cell();
+      }
+      HaloExchange<T> halo_of_all(blocks, GhostLayout::padded);
+      fold_walls(blocks, z.storage(), false);
+      halo_of_all.reduce(z.storage());
+      enqueue_axpby(blocks, expected.storage(), z.storage(), alpha * factor, beta);
+      fold_shell(blocks, shell.storage());
+      halo_of_all.reduce(shell.storage());
+      enqueue_blend_shell(blocks, by_cells.storage(), shell.storage(), alpha * factor, beta);
+      a.apply_adjoint(got, x, alpha, beta);
+      EXPECT_TRUE(same_bits(got.gather(), expected.gather()))
+          << "differs by " << max_difference(got.gather(), expected.gather());
+      EXPECT_TRUE(same_bits(by_cells.gather(), expected.gather()))
+          << "differs by " << max_difference(by_cells.gather(), expected.gather());
+    }
+  }
+}
+
+TEST(GridTransposeSplit, GivesDeepCellsTheirFinalValueAtOnce) {
+  for (const int halo : {1, 2}) {
+    for (const std::string conditions : {"PP", "DN", "RD"}) {
+      check_final<double>({11}, conditions, halo, {1, 1, 1});
+      check_final<double>({11}, conditions, halo, {3, 1, 1});
+    }
+    for (const std::string conditions : {"PPDN", "RDPP", "NNDR"}) {
+      check_final<double>({7, 12}, conditions, halo, {1, 1, 1});
+      check_final<float>({7, 12}, conditions, halo, {1, 3, 1});
+      check_final<double>({7, 12}, conditions, halo, {2, 2, 1});
+    }
+    for (const std::string conditions : {"DNPPRD", "PPNDPP", "NRDDPP"}) {
+      check_final<double>({6, 7, 10}, conditions, halo, {1, 1, 2});
+      check_final<float>({5, 8, 9}, conditions, halo, {1, 2, 2});
+      check_final<double>({8, 5, 6}, conditions, halo, {2, 1, 1});
+    }
+  }
+  check_final<double>({1, 5, 6}, "DNPPRD", 1, {1, 1, 2});
+  check_final<double>({2, 3, 3}, "DNDDNR", 1, {1, 1, 1});
 }
 
 TEST(GridTransposeSplit, HasTheBitsOfTheMaskedGather) {

@@ -75,6 +75,8 @@ class Communicator {
   /// This rank among those of its machine, and their number.
   virtual int local_rank() const { return 0; }
   virtual int local_size() const { return 1; }
+  /// Whether messages may lie in GPU memory: the library says so, and was built for it.
+  virtual bool takes_device_memory() const { return false; }
   /// The machine that a rank runs on.
   virtual std::string host(int rank) const = 0;
 

@@ -13,18 +13,21 @@
 #include <concepts>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "shardwise/cluster/communicator.hpp"
 #include "shardwise/grid/partition.hpp"
 #include "shardwise/runtime/buffer.hpp"
 #include "shardwise/runtime/devices.hpp"
 
 namespace shardwise {
 
-/// One contiguous piece of a halo exchange. Identified by (dimension, side of the receiver), never by the
-/// peer alone: with two periodic parts both messages go to the same one. Between two partitions of the same
-/// parts (multigrid levels) there is one message for each pair of parts, of dimension `window`.
+/// One contiguous piece of a halo exchange. Of the messages of a move() each has an end in this process.
+/// Identified by (dimension, side of the receiver), never by the peer alone: with two periodic parts both
+/// messages go to the same one. Between two partitions of the same parts (multigrid levels) there is one
+/// message for each pair of parts, of dimension `window`.
 struct Message {
   static constexpr int window = 3;
   int source = 0, target = 0;    ///< parts
@@ -62,6 +65,14 @@ class BlockTransport {
   virtual std::vector<std::int64_t> gather_words(const std::vector<std::int64_t>& words) = 0;
   /// Whether all processes say yes; asked before something is thrown that depends on rank-local data.
   virtual bool agree(bool yes) = 0;
+  /// What every process gave, by rank: on process `root` (elsewhere empty), on every one where that is -1.
+  virtual std::vector<std::vector<std::byte>> gather_bytes(std::span<const std::byte> bytes, int root) {
+    (void)root;
+    return {{bytes.begin(), bytes.end()}};
+  }
+  /// Whether move() holds up the calling thread: work that needs no ghosts is then given to the devices
+  /// first.
+  virtual bool move_waits() const { return false; }
   /// The scheduler of simulated devices, null elsewhere.
   virtual SimWorld* sim_world() const { return nullptr; }
 };
@@ -95,18 +106,41 @@ struct LocalDevices {
   std::unique_ptr<BlockTransport> connect(const Partition& partition) const;
 };
 
-/// One process a device, over MPI. Part of a build with SHARDWISE_WITH_MPI; without, connect() says so.
-struct Mpi {
-  std::array<int, 3> process_grid{0, 0, 0};
+/// How bytes get from one rank to another.
+enum class RankRoute : std::uint8_t {
+  automatic,        ///< between GPUs: nccl, else device_pointers, else staged; elsewhere device_pointers
+  nccl,             ///< GPUs, in the order of their streams: nobody waits on the host
+  device_pointers,  ///< the memory of the fields is handed to the communicator, which reaches it
+  staged,           ///< through pinned host memory
+};
+const char* to_string(RankRoute route) noexcept;
 
+/// One part a rank of a communicator: mpi_world() (shardwise/cluster/mpi.hpp, a library of its own), or
+/// single_process(). All ranks make the same blocks, fields and operators and call them in the same order,
+/// each with its own device. The communicator's collectives are used too, and its tags from 16,384 on: give
+/// a duplicate() where others use those.
+///
+///     Blocks blocks(grid, Mpi{world, open_devices("cuda:0")});
+struct Mpi {
+  std::shared_ptr<Communicator> ranks;
+  DeviceSet devices{};  ///< this rank's one; none: the calling thread
+  std::array<int, 3> process_grid{0, 0, 0};
+  bool blocks = false;  ///< as in Serial
+  /// By dimension of a face; what moves between levels of Multigrid takes the last one. A route that does not
+  /// work is an error on all ranks. `automatic` tries routes with a pattern between every pair of ranks,
+  /// agrees on the first that works, and warns where that is not the first.
+  std::array<RankRoute, 3> route{};
+
+  /// Throws unavailable without a communicator.
   PartitionRequest request() const;
+  /// Collective. Throws too_many_devices where a rank has more than one.
   std::unique_ptr<BlockTransport> connect(const Partition& partition) const;
 };
 
-/// Whether this build has a backend.
+/// Whether this build has a backend. All of the library are always there; processes come with a communicator.
 template <class B>
 constexpr bool is_available() {
-  return !std::same_as<B, Mpi>;
+  return true;
 }
 
 static_assert(DistributedBackend<Serial> && DistributedBackend<LocalDevices> && DistributedBackend<Mpi>);

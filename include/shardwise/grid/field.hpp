@@ -52,8 +52,9 @@ class Field {
   /// f(x, y, z) at the owned centres (0 for dimensions that the grid lacks), on the host.
   void set(const std::function<double(double, double, double)>& f);
   void fill(T value);
-  /// All global cells, the first dimension fastest. (In a distributed run: this process' cells, others 0.)
-  std::vector<T> gather() const;
+  /// All global cells, the first dimension fastest, on every process; or on process `root` alone (elsewhere
+  /// empty). Collective.
+  std::vector<T> gather(int root = -1) const;
   /// The reverse of gather(). Throws size_mismatch.
   void scatter_global(std::span<const T> values);
   void copy_from(const Field& other);

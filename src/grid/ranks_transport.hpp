@@ -1,0 +1,58 @@
+#pragma once
+// Blocks of several processes: one part a rank.
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "grid/inline_device.hpp"
+#include "grid/nccl_link.hpp"
+#include "shardwise/grid/backend.hpp"
+
+namespace shardwise {
+
+/// Messages between ranks. With NCCL they are operations on the transfer stream. With the other routes move()
+/// waits: what is sent must have been made, what is received must not be in use any more, and MPI knows of no
+/// streams. Receives are posted before sends, so that no order of ranks can block.
+class RanksTransport final : public BlockTransport {
+ public:
+  RanksTransport(const Partition& partition, const Mpi& backend);
+
+  std::string name() const override;
+  std::vector<int> local_parts() const override { return {ranks_->rank()}; }
+  Stream& compute(int) override { return *compute_; }
+  Stream& transfer(int) override { return transfer_ ? *transfer_ : *compute_; }
+  void move(const std::vector<Message>& messages, OrderedQueue& queue) override;
+  std::shared_ptr<void> host_memory(std::uint64_t bytes) override;
+  std::vector<std::int64_t> gather_words(const std::vector<std::int64_t>& words) override;
+  bool agree(bool yes) override { return ranks_->agree(yes, "grid agreement"); }
+  std::vector<std::vector<std::byte>> gather_bytes(std::span<const std::byte> bytes, int root) override;
+  bool move_waits() const override;
+  SimWorld* sim_world() const override { return devices_.sim_world(); }
+
+ private:
+  /// Pinned memory that one kind of message passes through.
+  struct Stage {
+    std::shared_ptr<void> memory;
+    std::uint64_t bytes = 0;
+  };
+  RankRoute route_of(const Message& message) const;
+  void choose_routes(const std::array<RankRoute, 3>& wanted);
+  /// Why a route cannot be taken; empty: it brought every rank's pattern to every other rank. Collective.
+  std::string probe(RankRoute route);
+  std::string local_obstacle(RankRoute route);
+  void move_by_nccl(const std::vector<const Message*>& messages, OrderedQueue& queue);
+  void move_by_ranks(const std::vector<const Message*>& messages, OrderedQueue& queue);
+  std::byte* stage(const Message& message, std::size_t index);
+
+  std::shared_ptr<Communicator> ranks_;
+  DeviceSet devices_;
+  InlineDevice inline_device_;
+  std::unique_ptr<Stream> compute_, transfer_;
+  std::shared_ptr<NcclLink> nccl_;
+  std::array<RankRoute, 3> route_{};
+  std::map<std::array<int, 5>, Stage> stages_;
+};
+
+}  // namespace shardwise

@@ -1,0 +1,52 @@
+#pragma once
+// Backends of the ranks that a test runs on, and what is summed over them.
+
+#include <string>
+#include <vector>
+
+#include "cluster/rank_fixture.hpp"
+#include "grid/grid_cases.hpp"
+
+namespace shardwise::grid_test {
+
+using shardwise::testing::ranks;
+
+/// The world's communicator, which main() owns.
+inline std::shared_ptr<Communicator> world() {
+  return {std::shared_ptr<void>(), &ranks()};
+}
+
+/// Slabs and blocks of as many parts as there are ranks, over both routes and on all kinds of devices.
+inline std::vector<Mpi> rank_backends(int dims, bool all_devices = true) {
+  const int n = ranks().size();
+  std::vector<std::array<int, 3>> grids{{0, 0, 0}};
+  if (dims > 1 && n > 1) grids.push_back({n, 1, 1});
+  if (dims > 2 && n > 1) grids.push_back({1, n, 1});
+  if (dims > 1 && n == 4) grids.push_back({2, 2, 1});
+  if (dims > 2 && n == 4) grids.push_back({2, 1, 2});
+  std::vector<std::string> devices{""};
+  if (all_devices) devices = {"", "host:1x1", "sim:1"};
+  std::vector<Mpi> all;
+  for (const std::array<int, 3>& grid : grids)
+    for (const std::string& spec : devices)
+      for (const RankRoute route : {RankRoute::automatic, RankRoute::staged}) {
+        if (route == RankRoute::staged && spec == "sim:1") continue;
+        all.push_back(
+            {world(), spec.empty() ? DeviceSet() : open_devices(spec), grid, false, {route, route, route}});
+      }
+  return all;
+}
+
+inline std::string text_of(const Mpi& backend) {
+  return "process grid " + std::to_string(backend.process_grid[0]) + std::to_string(backend.process_grid[1]) +
+         std::to_string(backend.process_grid[2]) + " on " +
+         (backend.devices.size() > 0 ? backend.devices.spec() : "the thread") + " " +
+         to_string(backend.route[0]);
+}
+
+inline double rank_sum(double value) {
+  ranks().sum(std::span(&value, 1), "test sum");
+  return value;
+}
+
+}  // namespace shardwise::grid_test
