@@ -67,7 +67,7 @@ TEST(GridRankSolvers, MultigridHasTheBitsOfOneProcess) {
   const Operator d = -diffusion(Coefficient(g, kappa), Mean::harmonic);
   const Solved one = solve(d, Blocks(g, Serial{1}), Method::multigrid, Accumulation::exact);
   EXPECT_TRUE(one.converged);
-  Mpi backend{world()};
+  Mpi backend = rank_backend();
   if (ranks().size() == 4) backend.process_grid = {2, 2, 1};
   const Solved got = solve(d, Blocks(g, backend), Method::multigrid, Accumulation::exact);
   EXPECT_TRUE(same_bits(got.history, one.history));
@@ -78,7 +78,7 @@ TEST(GridRankSolvers, PlainSumsAreTheSameOnAllRanksAndRepeat) {
   const CartesianGrid g = make_grid({10, 9, 12}, "DNPPRD");
   const Solved exact = solve(-laplacian(g), Blocks(g, Serial{1}), Method::plain, Accumulation::exact);
   for (const Accumulation accumulation : {Accumulation::ordered, Accumulation::fast}) {
-    const Blocks blocks(g, Mpi{world()});
+    const Blocks blocks(g, rank_backend());
     const Solved first = solve(-laplacian(g), blocks, Method::plain, accumulation);
     EXPECT_NEAR(static_cast<double>(first.iterations), static_cast<double>(exact.iterations), 2);
     EXPECT_TRUE(same_bits(solve(-laplacian(g), blocks, Method::plain, accumulation).u, first.u));
@@ -103,7 +103,7 @@ TEST(GridRankSolvers, TimeStepsHaveTheBitsOfOneProcess) {
 
 TEST(GridRankSolvers, OneRanksCancelEndsAllAtTheSameIteration) {
   const CartesianGrid g = make_grid({10, 9, 12}, "DNPPRD");
-  const Blocks blocks(g, Mpi{world()});
+  const Blocks blocks(g, rank_backend());
   PreparedOperator<double> a(-laplacian(g), blocks);
   Field<double> u(blocks, "u"), f = make_field(blocks, random_cells<double>(g, 1), "f");
   u.fill(0);
