@@ -10,6 +10,7 @@
 
 #include "bench/bare_embree.hpp"
 #include "bench/meshes.hpp"
+#include "bench/timing.hpp"
 #include "radio/coverage_paths.hpp"
 #include "radio/coverage_plan.hpp"
 #include "scene/bvh8_kernel.hpp"
@@ -21,23 +22,6 @@ namespace {
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-/// The map of the whole scene at 1.5 m in cells of 4 m, transmitter above the middle: three bounces.
-CoverageOptions options_for(const SceneModel& model, const Settings& settings, std::int64_t samples) {
-  const Bounds& bounds = model.geometry().bounds;
-  CoverageOptions options;
-  const Vec3d middle{0.5 * (bounds.low.x + bounds.high.x), 0.5 * (bounds.low.y + bounds.high.y), 0};
-  const bool munich = settings.scene.find("munich") != std::string::npos;
-  options.transmitters = {{munich ? Vec3d{8.5, 21, 60} : Vec3d{middle.x, middle.y, 30}}};
-  options.samples = samples;
-  options.grid.resolution0 = static_cast<std::int64_t>((bounds.high.x - bounds.low.x) / 4) + 1;
-  options.grid.resolution1 = static_cast<std::int64_t>((bounds.high.y - bounds.low.y) / 4) + 1;
-  options.grid.min0 = bounds.low.x;
-  options.grid.min1 = bounds.low.y;
-  options.grid.max0 = bounds.low.x + 4.0 * static_cast<double>(options.grid.resolution0);
-  options.grid.max1 = bounds.low.y + 4.0 * static_cast<double>(options.grid.resolution1);
-  return options;
 }
 
 /// A scene on devices and a coverage call on it.
@@ -186,7 +170,7 @@ std::vector<Case> accumulate_cases(const Settings& settings) {
   const bool gpu = devices.master().kind() == PlatformKind::cuda;
   const SceneModel model = scene_asked_for(settings);
   const std::int64_t samples = settings.quick ? 100'000 : gpu ? 100'000'000 : 2'000'000;
-  CoverageOptions options = options_for(model, settings, samples);
+  CoverageOptions options = map_of_scene(model, settings, samples);
   options.split.min_rows_per_device = 0;
 
   const auto exact = std::make_shared<Work>(devices, model, TracerChoice::automatic, options);

@@ -52,6 +52,8 @@ struct World {
   DispatchReport last;      ///< of the last call
   DispatchReport measured;  ///< of the last call whose operations were timed
   std::vector<double> times;
+  std::vector<CallStamps> stamps;  ///< of the same calls
+  std::string first;               ///< how the first calls were spread, for people
 };
 
 enum class Call { intersect_full, intersect_reduced, reflections };
@@ -81,6 +83,8 @@ double run(World& world, Call call, std::int64_t made, DispatchMode mode, std::i
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   world.times.push_back(seconds);
+  world.stamps.push_back(world.scene.rows().last_stamps());
+  if (world.times.size() <= 3) world.first += (world.first.empty() ? "" : "; ") + spread_of(world.last);
   if (world.last.devices.front().compute_s > 0) world.measured = world.last;
   return seconds;
 }
@@ -94,14 +98,41 @@ std::string shares(const World& all, const World& one) {
   return text;
 }
 
+/// Median microseconds of each step of the processor, over the calls from the second on, for people.
+std::string steps(const World& world) {
+  const auto median = [&](auto seconds_of) {
+    std::vector<double> all;
+    for (std::size_t i = 1; i < world.stamps.size(); ++i) all.push_back(seconds_of(world.stamps[i]));
+    return spread(all).median * 1e6;
+  };
+  using S = CallStamps;
+  return fmt::format(
+      "plan {:.0f}, allocate {:.0f}, graph {:.0f}, launch {:.0f} (together {:.0f}), then tail {:.0f}, wait "
+      "{:.0f}, finish {:.0f}",
+      median([](const S& s) { return s.plan_s; }), median([](const S& s) { return s.allocate_s; }),
+      median([](const S& s) { return s.graph_s; }), median([](const S& s) { return s.launch_s; }),
+      median([](const S& s) { return s.before_launch(); }), median([](const S& s) { return s.tail_s; }),
+      median([](const S& s) { return s.wait_s; }), median([](const S& s) { return s.finish_s; }));
+}
+
+/// How a call was spread: mode, then rows and measured launches of each device.
+std::string spread_of(const DispatchReport& report) {
+  std::string text = report.mode;
+  for (const DeviceReport& device : report.devices)
+    text += fmt::format(" {} in {:.3f} ms", device.lanes, device.compute_s * 1e3);
+  return text;
+}
+
 /// What the last call cost above the slower of computing and moving, for people.
 std::string outcome(const World& world) {
   const DispatchReport& report = world.measured;
   double slowest = 0;
   for (const DeviceReport& device : report.devices) slowest = std::max(slowest, device.compute_s);
   return fmt::format(
-      "last measured call: {}; {}; device time {:.3f} ms, slowest device {:.3f} ms, above it {:.3f} ms",
-      report.mode, report.reason, report.measured_s * 1e3, slowest * 1e3,
+      "first calls: {}; last measured call: {}; {}; device time {:.3f} ms, slowest device {:.3f} ms, above "
+      "it "
+      "{:.3f} ms",
+      world.first, spread_of(report), report.reason, report.measured_s * 1e3, slowest * 1e3,
       (report.measured_s - slowest) * 1e3);
 }
 
@@ -137,9 +168,13 @@ std::vector<Case> dispatch_cases(const Settings& settings) {
     row.mode_after = [world = where.all] { return world->last.mode; };
     row.note_after = [all = where.all, one = where.one] {
       const std::string note =
-          outcome(*all) + "; one device's median over each call from the second on:" + shares(*all, *one);
-      all->times.clear();
-      one->times.clear();
+          outcome(*all) + "; processor, us: " + steps(*all) + "; of one device: " + steps(*one) +
+          "; one device's median over each call from the second on:" + shares(*all, *one);
+      for (const auto& world : {all, one}) {
+        world->times.clear();
+        world->stamps.clear();
+        world->first.clear();
+      }
       return note;
     };
     cases.push_back(row);
@@ -161,6 +196,8 @@ std::vector<Case> dispatch_cases(const Settings& settings) {
     row.mode_after = [world = heavy.one] { return world->last.mode; };
     row.note_after = [world = heavy.one] {
       world->times.clear();
+      world->stamps.clear();
+      world->first.clear();
       const DeviceReport& device = world->measured.devices.front();
       return fmt::format(
           "last call: compute {:.3f} ms, copies out {:.3f} ms in 8 chunks; compute + 1.15 of one copy = "

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 
 #include "report_file.hpp"
 #include "run_folder.hpp"
@@ -14,6 +15,13 @@
 
 namespace shardwise::program {
 namespace {
+
+/// A value as it stands in a message: its beginning, if it is long.
+std::string shown(const Json& value) {
+  constexpr std::size_t most = 80;
+  const std::string text = value.dump();
+  return text.size() <= most ? text : text.substr(0, most) + "...";
+}
 
 /// A place in the file, for messages.
 class Place {
@@ -35,7 +43,7 @@ class Place {
     }
   }
   std::string text_of(const Json& value) const {
-    if (!value.is_string()) refuse(fmt::format("is {}, not a text", value.dump()));
+    if (!value.is_string()) refuse(fmt::format("is {}, not a text", shown(value)));
     return value.get<std::string>();
   }
   std::uint64_t whole(const Json& value, std::uint64_t least, std::uint64_t most) const {
@@ -49,7 +57,7 @@ class Place {
     return whole(value, 0, std::numeric_limits<std::uint64_t>::max());
   }
   std::vector<std::string> texts(const Json& value) const {
-    if (!value.is_array()) refuse(fmt::format("is {}; give a list of texts", value.dump()));
+    if (!value.is_array()) refuse(fmt::format("is {}; give a list of texts", shown(value)));
     std::vector<std::string> result;
     for (const Json& entry : value) result.push_back(text_of(entry));
     return result;
@@ -58,7 +66,7 @@ class Place {
     constexpr std::uint64_t most = 0x7fffffff;
     if (value.is_number()) return {static_cast<unsigned>(whole(value, 1, most)), 1, 1};
     if (!value.is_array() || value.empty() || value.size() > 3)
-      refuse(fmt::format("is {}; give one to three whole numbers", value.dump()));
+      refuse(fmt::format("is {}; give one to three whole numbers", shown(value)));
     std::array<unsigned, 3> result{1, 1, 1};
     for (std::size_t i = 0; i < value.size(); ++i)
       result[i] = static_cast<unsigned>(whole(value[i], 1, most));
@@ -79,7 +87,7 @@ class Place {
       if (number.is_number() && kind == "float") return job_scalar(number.get<float>());
       if (number.is_number() && kind == "double") return job_scalar(number.get<double>());
     }
-    refuse(fmt::format("is {}; give {{\"int\": 5}}, or long, float, double", value.dump()));
+    refuse(fmt::format("is {}; give {{\"int\": 5}}, or long, float, double", shown(value)));
   }
 
  private:
@@ -87,7 +95,7 @@ class Place {
 };
 
 BatchCuda cuda_of(const Json& json, const Place& place) {
-  if (!json.is_object()) place.refuse(fmt::format("is {}, not an object", json.dump()));
+  if (!json.is_object()) place.refuse(fmt::format("is {}, not an object", shown(json)));
   place.check_keys(
       json, {"file", "kernel", "grid", "block", "shared_bytes", "inputs", "outputs", "scalars", "options"});
   for (const char* needed : {"file", "kernel"})
@@ -104,7 +112,7 @@ BatchCuda cuda_of(const Json& json, const Place& place) {
     if (key == "inputs") cuda.inputs = here.texts(value);
     if (key == "options") cuda.options = here.texts(value);
     if (key == "outputs" || key == "scalars") {
-      if (!value.is_array()) here.refuse(fmt::format("is {}, not a list", value.dump()));
+      if (!value.is_array()) here.refuse(fmt::format("is {}, not a list", shown(value)));
       for (const Json& entry : value) {
         if (key == "outputs")
           cuda.launch.output_bytes.push_back(here.bytes(entry));
@@ -135,7 +143,7 @@ BatchJob job_of(const Json& json, const Place& place, int line) {
     if (key == "retries") job.retries = static_cast<int>(here.whole(value, 0, 1000));
     if (key == "timeout_s") {
       if (!value.is_number() || !(value.get<double>() > 0))
-        here.refuse(fmt::format("is {}; give seconds above 0", value.dump()));
+        here.refuse(fmt::format("is {}; give seconds above 0", shown(value)));
       job.timeout_s = value.get<double>();
     }
   }
@@ -155,6 +163,24 @@ BatchJob job_of(const Json& json, const Place& place, int line) {
 
 }  // namespace
 
+namespace {
+
+/// One object. Refuses a key that comes twice, and nesting that is no job's.
+Json parse_line(const std::string& row, const Place& place) {
+  constexpr int deepest = 16;
+  std::vector<std::set<std::string>> keys;
+  return Json::parse(row, [&](int depth, Json::parse_event_t event, Json& value) {
+    if (depth > deepest) place.refuse(fmt::format("is nested more than {} deep; no job is", deepest));
+    if (event == Json::parse_event_t::object_start) keys.emplace_back();
+    if (event == Json::parse_event_t::object_end) keys.pop_back();
+    if (event == Json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second)
+      place.refuse(fmt::format("the key {} comes twice; leave one out", shown(value)));
+    return true;
+  });
+}
+
+}  // namespace
+
 std::vector<BatchJob> parse_batch(const std::string& text, const std::string& path) {
   std::vector<BatchJob> jobs;
   std::map<std::string, int> lines;
@@ -168,7 +194,7 @@ std::vector<BatchJob> parse_batch(const std::string& text, const std::string& pa
     const Place place(path, line);
     Json json;
     try {
-      json = Json::parse(row);
+      json = parse_line(row, place);
     } catch (const Json::parse_error& error) {
       place.refuse(fmt::format("no JSON, at character {}; write one object a line", error.byte));
     }

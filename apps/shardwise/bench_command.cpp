@@ -2,8 +2,11 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <fstream>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "bench/runner.hpp"
 #include "command.hpp"
@@ -24,6 +27,7 @@ constexpr double least_share = 0.98;
 
 struct Options {
   std::string name, devices, scene, repeat, baseline, json;
+  std::vector<std::string> only;
   bool quick = false;
 };
 
@@ -123,10 +127,16 @@ int run(const Options& options) {
                         : static_cast<int>(count_value("--repeat", options.repeat, 1, 100000));
   settings.cancel = &stop_requested();
   std::vector<bench::Row> rows;
+  std::string rows_known;
   for (const bench::Case& work : chosen->make(settings)) {
+    rows_known += (rows_known.empty() ? "" : ", ") + work.name;
+    if (!options.only.empty() && std::ranges::find(options.only, work.name) == options.only.end()) continue;
     log_note(fmt::format("bench {}: {} on {}", chosen->name, work.name, work.devices));
     rows.push_back(bench::run_case(work, settings));
   }
+
+  if (rows.empty())
+    throw_usage(fmt::format("--only: no row of '{}' is called so; there is: {}", chosen->name, rows_known));
 
   std::string fallen;
   Json row_list = Json::array();
@@ -184,6 +194,7 @@ void add_bench(Commands& commands, CLI::App& root) {
   app->add_option("--devices", options->devices, "The devices, as for coverage")->type_name("SPEC");
   app->add_option("--scene", options->scene, "A scene in place of the benchmark's own")->type_name("FILE");
   app->add_option("--repeat", options->repeat, "Rounds (7; 3 with --quick)")->type_name("N");
+  app->add_option("--only", options->only, "Rows by name, in place of all")->type_name("ROW")->delimiter(',');
   app->add_flag("--quick", options->quick, "Little work: a smoke run");
   app->add_option("--baseline", options->baseline,
                   "An earlier report; exit 1 where a row falls below 0.98 of it")

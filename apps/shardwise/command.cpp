@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "file_arguments.hpp"
 #include "output_file.hpp"
 #include "ranks.hpp"
 #include "shardwise/runtime/error.hpp"
@@ -16,7 +17,7 @@ namespace shardwise::program {
 namespace {
 
 /// Subcommands of the contract that this version does not have.
-constexpr const char* later_commands[] = {"paths", "calibrate"};
+constexpr const char* later_commands[] = {"paths"};
 
 void add_common(Commands& commands, CLI::App& app) {
   app.set_help_flag("-h,--help", "Print this help and exit");
@@ -64,6 +65,36 @@ void check_leftovers(const CLI::App& app) {
       fmt::format("unexpected argument '{}' of '{}'; see '{} --help'", word, full_name(app), full_name(app)));
 }
 
+/// `shardwise plan WORD`: refuses a command that has nothing to plan.
+void check_planned(const CLI::App& root, const std::string& word) {
+  std::string all;
+  bool known = false;
+  for (const CLI::App* command : root.get_subcommands([](const CLI::App*) { return true; })) {
+    if (command->get_option_no_throw("--dry-run")) all += (all.empty() ? "" : ", ") + command->get_name();
+    known = known || (command->get_name() == word && !command->get_option_no_throw("--dry-run"));
+  }
+  if (known) throw_usage(fmt::format("plan: '{}' has nothing to plan; these have: {}", word, all));
+}
+
+/// What the parser found, in our words where its own name neither value nor cure.
+std::string problem_of_parse(const CLI::ParseError& error, const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string name = option->get_name();
+    const std::string text = error.what();
+    if (!text.starts_with(name + ":") && !text.starts_with(name + " ")) continue;
+    if (option->get_expected_max() == 1 && option->count() > 1) {
+      std::string values;
+      for (const std::string& value : option->results())
+        values += fmt::format("{}'{}'", values.empty() ? "" : " and ", value);
+      return fmt::format("{} is given {} times ({}); give it once", name, option->count(), values);
+    }
+    if (option->count() == 0 || option->results().empty() || option->results().front().empty())
+      return fmt::format("{} has no value; give one, as in '{} {}'", name, name,
+                         option->get_type_name().empty() ? "VALUE" : option->get_type_name());
+  }
+  return fmt::format("{}; see '{} --help'", error.what(), full_name(app));
+}
+
 }  // namespace
 
 CLI::App* add_command(Commands& commands, CLI::App& parent, const std::string& name,
@@ -102,6 +133,7 @@ int run_command_line(int argc, char** argv) {
   add_merge(commands, root);
   add_scene(commands, root);
   add_devices(commands, root);
+  add_calibrate(commands, root);
   add_bench(commands, root);
   add_solve(commands, root);
   add_jobs(commands, root);
@@ -128,6 +160,7 @@ int run_command_line(int argc, char** argv) {
     std::vector<std::string> arguments(argv + std::min(1, argc), argv + argc);
     if (arguments.size() > 1 && arguments[0] == "plan" && !arguments[1].starts_with("-")) {
       arguments.erase(arguments.begin());
+      check_planned(root, arguments[0]);
       arguments.emplace_back("--dry-run");
     }
     std::reverse(arguments.begin(), arguments.end());
@@ -138,7 +171,9 @@ int run_command_line(int argc, char** argv) {
     write_stdout(app->help(app->get_parent() ? full_name(*app->get_parent()) : ""));
     return 0;
   } catch (const CLI::ParseError& error) {
-    throw_usage(fmt::format("{}; see 'shardwise --help'", error.what()));
+    const CLI::App* named = &root;
+    while (!named->get_subcommands().empty()) named = named->get_subcommands().front();
+    throw_usage(problem_of_parse(error, *named));
   }
 
   const CLI::App* app = &root;
@@ -154,6 +189,10 @@ int run_command_line(int argc, char** argv) {
   const auto action = commands.actions.find(app);
   if (action == commands.actions.end()) {
     throw_usage(fmt::format("'{}' needs a subcommand; see '{} --help'", full_name(*app), full_name(*app)));
+  }
+  for (const CLI::App* part = &root;; part = part->get_subcommands().front()) {
+    check_file_arguments(*part);
+    if (part == app) break;
   }
   open_log(commands.log);
   if (!is_first_rank() && !commands.on_all_ranks.contains(app)) return 0;

@@ -36,6 +36,7 @@ void add_coverage(Commands& commands, CLI::App& root);
 void add_merge(Commands& commands, CLI::App& root);
 void add_scene(Commands& commands, CLI::App& root);
 void add_devices(Commands& commands, CLI::App& root);
+void add_calibrate(Commands& commands, CLI::App& root);
 void add_bench(Commands& commands, CLI::App& root);
 void add_solve(Commands& commands, CLI::App& root);
 void add_jobs(Commands& commands, CLI::App& root);

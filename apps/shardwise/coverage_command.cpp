@@ -7,9 +7,11 @@
 #include <cstddef>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <utility>
 
+#include "calibration_option.hpp"
 #include "command.hpp"
 #include "coverage_outputs.hpp"
 #include "coverage_picture.hpp"
@@ -27,18 +29,6 @@ namespace {
 
 /// What `fast` and `ordered` promise between different splits.
 constexpr double inexact_tolerance = 1e-9;
-
-void check_faces(const SceneModel& model, const std::string& path) {
-  const SceneGeometry& geometry = model.geometry();
-  if (geometry.faces.empty()) {
-    throw_data(fmt::format("the scene '{}' has no faces (0 triangles in {} shapes); give one with surfaces",
-                           path, model.num_meshes()));
-  }
-  if (std::ranges::none_of(geometry.hittable, [](std::uint8_t hittable) { return hittable != 0; })) {
-    throw_data(fmt::format("none of the {} faces of '{}' can be hit ({}); mend the scene",
-                           geometry.faces.size(), path, model.describe(geometry.defects.front())));
-  }
-}
 
 Verification compare(const std::vector<double>& one, const std::vector<double>& other) {
   Verification verification;
@@ -104,6 +94,7 @@ int run(const CoverageText& text) {
   if (first) check_outputs(text, request.axis, request.pieces.checkpoint);
   const DeviceSet devices = open(text.devices);
   request.options.split = split_of(text.devices, devices.size());
+  const std::optional<CalibrationRecord> calibrated = calibration_of(text.devices, devices, "coverage");
 
   std::vector<std::string> remarks;
   const SceneModel model = load_scene_together(text.scene, text.scene_options, &remarks);
@@ -111,9 +102,13 @@ int run(const CoverageText& text) {
   const SceneGeometry& geometry = model.geometry();
   const Surfaces surfaces(model);
   place_request(request, surfaces, model.origin_shift());
+  std::vector<std::string> of_split;
+  if (calibrated)
+    of_split = use_calibration(*calibrated, text.devices, lanes_of(request), request.options.split);
   if (text.dry_run) return dry_run(text, request, devices, model);
   if (!first) {
     CoverageRunner runner(devices, model, request.tracer);
+    runner.set_deadline(deadline_of(text.devices));
     gather_coverage_reports(serve_pieces(runner, request.options));
     return 0;
   }
@@ -136,6 +131,7 @@ int run(const CoverageText& text) {
     warn({fmt::format("{} defects in the scene, the first: {}; 'shardwise scene info' lists them",
                       geometry.defects.size(), model.describe(geometry.defects.front()))});
   }
+  warn(of_split);
   warn(place_warnings(request, model, surfaces));
   std::vector<std::string> of_materials;
   model.evaluate_materials(request.options.frequency_hz, &of_materials);
@@ -143,6 +139,7 @@ int run(const CoverageText& text) {
   report.census = count_cells(surfaces, report.grid, request.options.transmitters, stop_requested());
 
   CoverageRunner runner(devices, model, request.tracer);
+  runner.set_deadline(deadline_of(text.devices));
   const std::string title = scene_title(text.scene);
   PartialFile state;
   const bool record = !text.trace.empty();
@@ -163,6 +160,7 @@ int run(const CoverageText& text) {
     CoverageOptions again = request.options;
     again.split = SplitOptions{};
     CoverageRunner one(devices.first(), model, request.tracer);
+    one.set_deadline(deadline_of(text.devices));
     report.verification = compare(main_run.result.gain, one.run(again, "verify").result.gain);
   }
   summarize(report);

@@ -94,7 +94,7 @@ int dry_run(const CoverageText& text, const CoverageRequest& request, const Devi
                   count_text(options.samples), options.passes, count_text(lanes), short_count(most_segments),
                   table_text(rows), plan.mode, plan.reason, plan.chunk_count, count_text(plan.chunk_rows),
                   human_bytes(plan.row_bytes), human_bytes(plan.fixed_bytes), plan.source));
-  if (has_ranks()) write_stdout("of rank 0; all ranks:\n" + rank_table(of_ranks));
+  if (has_ranks()) write_stdout("of rank 0; all ranks:\n" + rank_table(of_ranks, "lanes"));
   std::string basis = fmt::format("estimated time {}", short_time(estimate.seconds));
   for (const std::string& assumption : estimate.assumptions) basis += "\n  if " + assumption;
   write_stdout(basis + "\n");

@@ -211,7 +211,7 @@ std::string coverage_text(const CoverageReport& report) {
         report.target->reached_db ? fmt::format("{:.3g} dB", *report.target->reached_db) : "unknown",
         report.target->asked_db, request.options.passes, count_text(request.options.samples));
   }
-  if (!report.ranks.is_null()) text += rank_table(report.ranks) + "\n";
+  if (!report.ranks.is_null()) text += rank_table(report.ranks, "lanes") + "\n";
   std::vector<std::vector<std::string>> rows{{"device", "lanes", "busy", "idle", "in", "out", "peak"}};
   for (const DeviceReport& device : result.dispatch.devices) {
     rows.push_back({device.name, count_text(device.lanes), short_time(device.busy_s),

@@ -291,6 +291,11 @@ void place_request(CoverageRequest& request, const Surfaces& surfaces, const Vec
   options.lane_count = pieces.end_lane - pieces.first_lane;
 }
 
+std::int64_t lanes_of(const CoverageRequest& request) {
+  const CoverageOptions& options = request.options;
+  return options.lane_count < 0 ? coverage_lanes(options) - options.lane_offset : options.lane_count;
+}
+
 CoverageGrid make_grid(const CoverageRequest& request, const Bounds& bounds) {
   const int first = request.axis == 0 ? 1 : 0, second = request.axis == 2 ? 1 : 2;
   const Area area = request.area.value_or(

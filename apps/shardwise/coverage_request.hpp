@@ -78,6 +78,9 @@ void check_outputs(const CoverageFiles& files, int axis, const std::string& chec
 /// Throws usage errors.
 void place_request(CoverageRequest& request, const Surfaces& surfaces, const Vec3d& origin_shift);
 
+/// Lanes of the run, or of its window.
+std::int64_t lanes_of(const CoverageRequest& request);
+
 /// The grid of the request: columns = ceil(width / cell), grown to whole cells from the lower left corner.
 /// The default area is the scene's bounds. Throws a usage error where it has more than 2^28 cells.
 CoverageGrid make_grid(const CoverageRequest& request, const Bounds& bounds);

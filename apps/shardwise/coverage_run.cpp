@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdlib>
 #include <functional>
 #include <set>
 
@@ -30,6 +31,13 @@ std::int64_t count_open(const std::int64_t* crossings, const std::vector<std::ui
   std::int64_t count = 0;
   for (std::size_t i = 0; i < is_open.size(); ++i) count += crossings[i] > 0 && is_open[i];
   return count;
+}
+
+/// Says so and ends the process, which alone stops what hangs. Ranks elsewhere are told by their launcher.
+[[noreturn]] void leave_hanging(const std::string& text) {
+  log_error(text);
+  remove_temporaries();
+  std::_Exit(exit_code(ErrorClass::lost));
 }
 
 }  // namespace
@@ -70,10 +78,21 @@ CoverageRun CoverageRunner::finish_call(
     const std::function<CoverageResult(const CoverageOptions&)>& call_library) {
   CoverageOptions call = options;
   call.cancel = &stop_requested();
-  call.progress = progress;
-  if (!call.progress) call.progress = [](std::int64_t, std::int64_t) {};
-  CoverageRun run;
   const auto start = Clock::now();
+  call.progress = [&, most = std::int64_t{-1}, since = start](std::int64_t done, std::int64_t total) mutable {
+    if (progress) progress(done, total);
+    if (done != most) {
+      most = done;
+      since = Clock::now();
+    } else if (seconds_since(since) > deadline_s_) {
+      leave_hanging(
+          fmt::format("{}: no device has got anything done for {:g} s (--deadline), {} of {} lanes are; one "
+                      "of them hangs, or a launch "
+                      "takes longer: raise the deadline or lower --chunk; nothing was written",
+                      devices().spec(), deadline_s_, done, total));
+    }
+  };
+  CoverageRun run;
   run.result = call_library(call);
   run.seconds = seconds_since(start);
   for (const DeviceFailure& failure : run.result.dispatch.failures)

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,11 @@ class CoverageRunner {
   /// What answers on the devices: "embree", or each different one, joined with '+'.
   std::string tracer() const;
 
+  /// From now on a call in which no lane is done for so many seconds ends the program, with an error of class
+  /// lost: a device that hangs cannot be made to stop, nor its memory be freed. On sim the fault script has
+  /// its own.
+  void set_deadline(double seconds) { deadline_s_ = seconds; }
+
   /// Runs the call. `progress` hears of it; without one nobody does.
   CoverageRun run(const CoverageOptions& options, const ProgressFunction& progress = {});
   /// Runs the call with a progress bar named `step`.
@@ -42,6 +48,7 @@ class CoverageRunner {
   CoverageRun finish_call(const CoverageOptions& options, const ProgressFunction& progress,
                           const std::function<CoverageResult(const CoverageOptions&)>& call_library);
   Scene scene_;
+  double deadline_s_ = std::numeric_limits<double>::infinity();
 };
 
 /// How many open cells each transmitter reaches: exactly, or at least `enough` of them. A transmitter that

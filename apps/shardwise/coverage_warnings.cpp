@@ -15,6 +15,29 @@ namespace {
 
 constexpr double near_m = 2;
 
+constexpr std::size_t most_warnings = 10;
+
+/// Thousands of transmitters can have thousands of remarks; after some of them the rest is counted.
+void cap(std::vector<std::string>& warnings) {
+  if (warnings.size() <= most_warnings + 1) return;
+  const std::size_t more = warnings.size() - most_warnings;
+  warnings.resize(most_warnings);
+  warnings.push_back(fmt::format("{} more warnings like these about transmitters are left out", more));
+}
+
+/// Rays stand for waves that are short against what they meet.
+void warn_of_wavelength(std::vector<std::string>& warnings, const CoverageRequest& request,
+                        const Bounds& bounds) {
+  constexpr double speed_of_light = 299792458.0;  // m/s
+  const double wavelength = speed_of_light / request.options.frequency_hz;
+  const double diagonal = length(bounds.high - bounds.low);
+  if (wavelength <= 0.1 * diagonal) return;
+  warnings.push_back(fmt::format(
+      "--frequency {} is a wavelength of {:.4g} m in a scene of {:.4g} m; rays are right for waves much "
+      "shorter than what they meet. A number without a unit is in Hz: 3.5G is 3.5 GHz",
+      request.frequency, wavelength, diagonal));
+}
+
 /// "transmitter 0 (1, 2, 3)", in the file's coordinates.
 std::string name_of(const CoverageRequest& request, std::size_t i) {
   const Vec3d p = request.options.transmitters[i].position + request.origin_shift;
@@ -93,6 +116,8 @@ std::vector<std::string> place_warnings(const CoverageRequest& request, const Sc
     }
     warn_of_surfaces(warnings, name, p, surfaces);
   }
+  cap(warnings);
+  warn_of_wavelength(warnings, request, surfaces.bounds());
   if (grid.axis != 2) return warnings;
   const auto ground = surfaces.ground_range({grid.min0, grid.min1, grid.max0, grid.max1});
   if (ground && grid.position < ground->low) {
@@ -119,6 +144,7 @@ std::vector<std::string> result_warnings(const CoverageReport& report) {
                                    name_of(*report.request, i), report.open_reached[i], report.census.open,
                                    100 * share));
   }
+  cap(warnings);
   if (report.result->rejected > 0) {
     warnings.push_back(fmt::format("{} lanes were inactive (degenerate input)", report.result->rejected));
   }

@@ -42,6 +42,10 @@ void add_split_options(CLI::App& app, DeviceOptions& options) {
   app.add_option("--weights", options.weights, "Shares of the devices, a ratio: 3,1 (default: equal)")
       ->type_name("W,W,..")
       ->group("Devices");
+  app.add_option("--calibration", options.calibration,
+                 "Shares that 'shardwise calibrate' found, in place of --weights")
+      ->type_name("FILE")
+      ->group("Devices");
   app.add_option("--chunk", options.chunk, "Lanes a launch (default: as the memory allows)")
       ->type_name("ROWS")
       ->group("Devices");
@@ -57,7 +61,13 @@ void add_split_options(CLI::App& app, DeviceOptions& options) {
                  "(exact sums; fail)")
       ->type_name("fail|failover")
       ->group("Devices");
-  add_refused(app, {"--mode", "--deadline", "--calibration"});
+  app.add_option(
+         "--deadline", options.deadline,
+         "Fail where devices get nothing done for so long, in place of waiting for ever (seconds; none; "
+         "sim: 60, of virtual time)")
+      ->type_name("S")
+      ->group("Devices");
+  add_refused(app, {"--mode"});
 }
 
 DeviceSet open(const DeviceOptions& options) {
@@ -77,6 +87,11 @@ DeviceSet open(const DeviceOptions& options) {
   }
   const std::string spec =
       has_ranks() ? rank_devices(options.devices, this_machine(), options.share_gpus) : options.devices;
+  // What hangs in a simulation is waited for in its own time.
+  const double deadline_s = deadline_of(options);
+  if (!options.deadline.empty() && options.devices.starts_with("sim"))
+    open_options.sim_faults +=
+        fmt::format("{}deadline {}", open_options.sim_faults.empty() ? "" : "\n", deadline_s);
   DeviceSet devices = open_devices(spec, open_options);
   for (const std::string& warning : devices.warnings()) log_warning(warning);
   return devices;
@@ -115,6 +130,11 @@ SplitOptions split_of(const DeviceOptions& options, int device_count) {
   if (word_value("--on-device-failure", options.on_failure, {"fail", "failover"}) == "failover")
     split.on_device_failure = OnDeviceFailure::failover;
   return split;
+}
+
+double deadline_of(const DeviceOptions& options) {
+  return options.deadline.empty() ? std::numeric_limits<double>::infinity()
+                                  : positive_value("--deadline", options.deadline);
 }
 
 Accumulation accumulation_of(const std::string& text) {

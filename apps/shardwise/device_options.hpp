@@ -12,14 +12,15 @@ namespace shardwise::program {
 
 /// As typed; checked by the functions below.
 struct DeviceOptions {
-  std::string devices, weights, chunk, memory, min_rows, on_failure = "fail", sim_seed = "1", sim_faults;
+  std::string devices, weights, calibration, chunk, memory, min_rows, on_failure = "fail", deadline,
+                                                                      sim_seed = "1", sim_faults;
   bool allow_mixed = false, require_peer = false, share_gpus = false;
 };
 
 /// --devices, --allow-mixed, --require-peer, --sim-seed, --sim-faults.
 void add_device_options(CLI::App& app, DeviceOptions& options);
-/// --weights, --chunk, --memory, --min-rows, --on-device-failure, and those of the contract that this version
-/// lacks.
+/// --weights, --calibration, --chunk, --memory, --min-rows, --on-device-failure, and those of the contract
+/// that this version lacks.
 void add_split_options(CLI::App& app, DeviceOptions& options);
 
 /// Opens the devices and says their warnings. Usage errors name what is there.
@@ -27,6 +28,9 @@ DeviceSet open(const DeviceOptions& options);
 
 /// Checks the texts against the number of devices.
 SplitOptions split_of(const DeviceOptions& options, int device_count);
+
+/// Seconds of --deadline, infinity without it.
+double deadline_of(const DeviceOptions& options);
 
 Accumulation accumulation_of(const std::string& text);
 const char* to_string(Accumulation accumulation);

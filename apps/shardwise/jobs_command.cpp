@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
@@ -16,6 +17,8 @@
 #include "command.hpp"
 #include "job_options.hpp"
 #include "progress.hpp"
+#include "rank_work.hpp"
+#include "ranks.hpp"
 #include "run_folder.hpp"
 #include "scene/file_util.hpp"
 #include "shardwise/shard/lpt.hpp"
@@ -94,6 +97,7 @@ class JobsRun {
   void on_result(std::size_t index, const JobResult& result);
   std::vector<std::size_t> wait_for_others(const std::vector<std::size_t>& undecided);
   void add_up(const JobReport& round);
+  bool any_failed() const;
   std::string table() const;
   int finish();
 
@@ -279,7 +283,9 @@ void JobsRun::add_up(const JobReport& round) {
 }
 
 int JobsRun::run() {
-  folder_ = std::make_unique<RunFolder>(text_.folder, "jobs", text_.join);
+  folder_ = open_folder_together(text_.folder, "jobs", text_.join);
+  // A failure of any rank since then is taken as it is.
+  ranks().broadcast_value(began_, 0, "when the jobs began");
   std::vector<std::size_t> todo;
   for (std::size_t i = 0; i < batch_.size(); ++i) {
     records_[i] = read_record(folder_->path(), batch_[i]);
@@ -289,6 +295,11 @@ int JobsRun::run() {
       todo.push_back(i);
   }
   if (kept_ > 0) log_note(fmt::format("{} of {} jobs are done already", kept_, batch_.size()));
+
+  std::vector<std::uint64_t> costs;
+  for (const BatchJob& job : batch_) costs.push_back(job.cost);
+  std::vector<std::size_t> left = todo;  // nobody is known to have done
+  todo = units_of_this_rank(todo, costs, devices_.size());
 
   std::vector<std::size_t> running;
   Progress progress("jobs", "jobs");
@@ -301,22 +312,26 @@ int JobsRun::run() {
   };
   JobExecutor jobs(devices_, std::move(options));
   executor = &jobs;
-  while (!todo.empty()) {
+  while (!left.empty()) {
     running = todo;
     std::vector<Job> batch;
     for (const std::size_t index : running) {
       records_[index].reset();
       batch.push_back(make_job(index));
     }
-    jobs.run(std::move(batch));
-    add_up(jobs.report());
-    std::vector<std::size_t> undecided;
-    for (const std::size_t index : running)
-      if (!records_[index]) undecided.push_back(index);
-    if (stop_requested() || text_.fail_fast) break;
-    todo = wait_for_others(undecided);
+    if (!batch.empty()) {
+      jobs.run(std::move(batch));
+      add_up(jobs.report());
+    }
+    std::erase_if(left, [this](std::size_t index) { return records_[index].has_value(); });
+    if (stop_requested() || (text_.fail_fast && any_failed())) break;
+    todo = left = wait_for_others(left);
   }
   return finish();
+}
+
+bool JobsRun::any_failed() const {
+  return std::ranges::any_of(records_, [](const auto& record) { return record && !record->is_done(); });
 }
 
 std::string JobsRun::table() const {
@@ -342,28 +357,32 @@ int JobsRun::finish() {
       ++(records_[i]->is_done() ? done : failed);
     here += ran_here_[i];
   }
-  write_by_rename(folder_->path() / "results.csv", table());
+  if (is_first_rank()) write_by_rename(folder_->path() / "results.csv", table());
   if (stop_requested()) {
     set_stop_remark(fmt::format("{} of {} jobs are done and kept in '{}'; the same command does the rest",
                                 done, batch_.size(), text_.folder));
     throw Error(ErrorClass::interrupted, "jobs: stopped");
   }
-  const Json report = {{"schema", kSchema},
-                       {"command", "jobs"},
-                       {"jobs", batch_.size()},
-                       {"done", done},
-                       {"failed", failed},
-                       {"cancelled", cancelled},
-                       {"kept", kept_},
-                       {"ran_here", here},
-                       {"elsewhere", done + failed - kept_ - here},
-                       {"devices", job_devices_json(report_)},
-                       {"makespan_s", report_.makespan_s},
-                       {"lower_bound_s", report_.lower_bound_s},
-                       {"retries", report_.retries},
-                       {"steals", report_.steals},
-                       {"spills", report_.spills},
-                       {"set_aside", report_.set_aside}};
+  const Json of_ranks =
+      has_ranks() ? gather_rank_reports({{"jobs", here}, {"devices", job_devices_json(report_)}}) : Json();
+  if (!is_first_rank()) return failed == 0 && cancelled == 0 ? 0 : 1;
+  Json report = {{"schema", kSchema},
+                 {"command", "jobs"},
+                 {"jobs", batch_.size()},
+                 {"done", done},
+                 {"failed", failed},
+                 {"cancelled", cancelled},
+                 {"kept", kept_},
+                 {"ran_here", here},
+                 {"elsewhere", done + failed - kept_ - here},
+                 {"devices", job_devices_json(report_)},
+                 {"makespan_s", report_.makespan_s},
+                 {"lower_bound_s", report_.lower_bound_s},
+                 {"retries", report_.retries},
+                 {"steals", report_.steals},
+                 {"spills", report_.spills},
+                 {"set_aside", report_.set_aside}};
+  if (has_ranks()) report["ranks"] = of_ranks;
   OutputSet outputs;
   stage_json(outputs, text_.json, report);
   outputs.commit();
@@ -372,6 +391,7 @@ int JobsRun::finish() {
   } else {
     std::string text = fmt::format("{} jobs: {} done ({} before), {} failed, {} cancelled\n", batch_.size(),
                                    done, kept_, failed, cancelled);
+    if (has_ranks()) text += "\n" + rank_table(of_ranks, "jobs");
     if (here > 0) text += fmt::format("\n{}\n{}\n", job_devices_text(report_), makespan_text(report_));
     write_stdout(text + fmt::format("table: {}\n", (folder_->path() / "results.csv").string()));
   }
@@ -416,13 +436,14 @@ int JobsRun::dry_run() const {
 int run(const JobsText& text) {
   if (text.batch.empty()) throw_usage("jobs needs a batch file; see 'shardwise jobs --help'");
   if (text.folder.empty() && !text.dry_run) throw_usage("jobs needs a folder for its results; give -o DIR");
-  if (!text.json.empty()) check_output(text.json, "--json");
+  if (!text.json.empty() && is_first_rank()) check_output(text.json, "--json");
   std::vector<BatchJob> batch = read_batch(text.batch);
   const DeviceSet devices = open(text.devices);
   JobOptions options = job_options_of(text, devices.size());
   options.program_cache = text.program_cache;
   JobsRun jobs(text, std::move(batch), devices, std::move(options));
-  return text.dry_run ? jobs.dry_run() : jobs.run();
+  if (text.dry_run) return is_first_rank() ? jobs.dry_run() : 0;
+  return jobs.run();
 }
 
 }  // namespace
@@ -439,6 +460,7 @@ void add_jobs(Commands& commands, CLI::App& root) {
       ->type_name("DIR")
       ->group("Jobs");
   commands.actions[app] = [text] { return run(*text); };
+  commands.on_all_ranks.insert(app);
 }
 
 }  // namespace shardwise::program

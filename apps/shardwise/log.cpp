@@ -4,6 +4,7 @@
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/spdlog.h>
 
+#include <atomic>
 #include <cstdio>
 #include <memory>
 
@@ -38,6 +39,14 @@ void open_log(const LogOptions& options) {
     throw_usage(
         fmt::format("--log-file: '{}' cannot be written ({}); choose another", options.file, error.what()));
   }
+  // A log that cannot be written is told once, on standard error, and the run goes on.
+  file_log->set_error_handler([](const std::string& problem) {
+    static std::atomic<bool> told{false};
+    if (!told.exchange(true))
+      say("shardwise: warning: ",
+          fmt::format("--log-file: '{}' cannot be written ({}); the log is incomplete", current.file,
+                      problem));
+  });
   file_log->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
   file_log->set_level(spdlog::level::debug);
   file_log->flush_on(spdlog::level::debug);

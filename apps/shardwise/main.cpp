@@ -1,5 +1,8 @@
 // The program: its command line, errors as one line and an exit code, signals.
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cstdlib>
 #include <exception>
 #include <new>
@@ -60,9 +63,17 @@ int run(int argc, char** argv) {
   }
 }
 
+/// Where a standard stream is closed, the next file to be opened would get its number, and what is said its
+/// bytes.
+void open_standard_streams() {
+  for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream)
+    if (fcntl(stream, F_GETFD) < 0) (void)!open("/dev/null", stream == STDIN_FILENO ? O_RDONLY : O_WRONLY);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  open_standard_streams();
   install_signal_handlers();
   try {
     join_ranks();

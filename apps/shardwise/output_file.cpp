@@ -42,6 +42,14 @@ int write_all(int file, std::string_view bytes) {
   return 0;
 }
 
+/// The file that a symbolic link leads to, so that what is renamed into place does not take the link's place.
+std::string behind_links(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_symlink(path, error)) return path;
+  const fs::path target = fs::weakly_canonical(path, error);
+  return error ? path : target.string();
+}
+
 [[noreturn]] void throw_io(const std::string& path, int reason) {
   throw Error(ErrorClass::io,
               fmt::format("cannot write '{}' ({}); nothing was left behind, {}", path, std::strerror(reason),
@@ -55,6 +63,12 @@ void check_output(const std::string& path, const std::string& option) {
   if (path == "-") return;
   if (path.empty()) throw_usage(fmt::format("{} needs a file name (''); give one", option));
   std::error_code ignored;
+  if (fs::is_symlink(path, ignored)) {
+    if (struct stat info = {}; stat(path.c_str(), &info) != 0 && errno == ELOOP)
+      throw_usage(fmt::format("{}: '{}' is a link that leads back to itself; choose another", option, path));
+    const std::string target = behind_links(path);
+    if (target != path) return check_output(target, option);
+  }
   if (fs::is_directory(path, ignored)) {
     throw_usage(fmt::format("{} is a folder ('{}'); give a file name in it", option, path));
   }
@@ -81,6 +95,10 @@ void check_output(const std::string& path, const std::string& option) {
   }
   const std::string probe = temporary_name(path);
   const int file = open(probe.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (file < 0 && errno == ENAMETOOLONG) {
+    throw_usage(fmt::format("{}: the name '{}' is too long; give a shorter one (up to 200 bytes)", option,
+                            fs::path(path).filename().string()));
+  }
   if (file < 0) {
     throw_usage(fmt::format("{}: no file can be created in '{}' ({}); choose another folder", option,
                             folder.string(), std::strerror(errno)));
@@ -97,8 +115,9 @@ OutputSet::~OutputSet() {
 }
 
 std::string OutputSet::stage_name(const std::string& path) {
-  std::string temporary = temporary_name(path);
-  staged_.push_back({temporary, path, remember_temporary(temporary)});
+  const std::string target = behind_links(path);
+  std::string temporary = temporary_name(target);
+  staged_.push_back({temporary, target, remember_temporary(temporary)});
   return temporary;
 }
 

@@ -20,7 +20,7 @@ Progress::Progress(std::string step, std::string unit)
       last_(start_) {}
 
 Progress::~Progress() {
-  if (shown_ && terminal_) fmt::print(stderr, "\r\033[K");
+  if (shown_ && terminal_) std::fputs("\r\033[K", stderr);
 }
 
 void Progress::update(std::int64_t done, std::int64_t total) {
@@ -36,8 +36,11 @@ void Progress::update(std::int64_t done, std::int64_t total) {
   if (terminal_) {
     constexpr int width = 30;
     const int full = static_cast<int>(share * width);
-    fmt::print(stderr, "\r\033[K{} [{}{}] {:3.0f} %  {} {}/s  {} left", step_, std::string(full, '#'),
-               std::string(width - full, '.'), share * 100, short_count(rate), unit_, left);
+    // Not fmt::print(), which throws where the terminal has gone.
+    const std::string line =
+        fmt::format("\r\033[K{} [{}{}] {:3.0f} %  {} {}/s  {} left", step_, std::string(full, '#'),
+                    std::string(width - full, '.'), share * 100, short_count(rate), unit_, left);
+    std::fputs(line.c_str(), stderr);
     std::fflush(stderr);
     shown_ = true;
   } else {

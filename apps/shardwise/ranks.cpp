@@ -123,9 +123,9 @@ Json gather_rank_reports(const Json& mine) {
   return reports;
 }
 
-std::string rank_table(const Json& reports) {
+std::string rank_table(const Json& reports, const std::string& unit) {
   std::vector<std::vector<std::string>> rows{
-      {"rank", "host", "device", "lanes", "busy", "waited", "sent", "received"}};
+      {"rank", "host", "device", unit, "busy", "waited", "sent", "received"}};
   const auto number = [](const Json& entry, const char* key) {
     return entry.contains(key) && entry[key].is_number() ? entry[key].get<double>() : 0.0;
   };
@@ -138,7 +138,7 @@ std::string rank_table(const Json& reports) {
         busy += number(device, "busy_s");
       }
     rows.push_back({std::to_string(entry.value("rank", 0)), entry.value("host", ""), devices,
-                    count_text(static_cast<std::int64_t>(number(entry, "lanes"))), short_time(busy),
+                    count_text(static_cast<std::int64_t>(number(entry, unit.c_str()))), short_time(busy),
                     short_time(number(entry, "waited_s")),
                     human_bytes(static_cast<std::uint64_t>(number(entry, "bytes_out"))),
                     human_bytes(static_cast<std::uint64_t>(number(entry, "bytes_in")))});

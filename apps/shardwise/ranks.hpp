@@ -45,7 +45,7 @@ double rank_deadline_s();
 /// One entry a rank for reports, on rank 0 (elsewhere null): rank, host, and what each rank gives; then
 /// `traffic`, the bytes of each step. Collective.
 Json gather_rank_reports(const Json& mine);
-/// The table of those for people.
-std::string rank_table(const Json& reports);
+/// The table of those for people; `unit` is what they have counted ("lanes").
+std::string rank_table(const Json& reports, const std::string& unit);
 
 }  // namespace shardwise::program

@@ -54,10 +54,18 @@ std::optional<FolderOwner> read_owner(const fs::path& file) {
                      json.value("since", "unknown")};
 }
 
+/// Whether a process of this machine runs. One that has ended and whose parent has not asked how is a name
+/// only.
+bool is_running(long process) {
+  if (kill(static_cast<pid_t>(process), 0) != 0 && errno == ESRCH) return false;
+  const auto status = read_if_there(fmt::format("/proc/{}/stat", process));
+  // "PID (name) STATE ...", where the name may hold anything.
+  const auto end = status ? status->rfind(") ") : std::string::npos;
+  return end == std::string::npos || status->compare(end + 2, 1, "Z") != 0;
+}
+
 bool is_stale(const fs::path& file, const FolderOwner& owner, const std::string& own_host) {
-  if (owner.host == own_host && owner.process > 0 && kill(static_cast<pid_t>(owner.process), 0) != 0 &&
-      errno == ESRCH)
-    return true;
+  if (owner.host == own_host && owner.process > 0 && !is_running(owner.process)) return true;
   struct stat info = {};
   if (stat(file.c_str(), &info) != 0) return false;
   // By the clock that stamps the file: clocks of machines that share it may differ.
@@ -127,7 +135,11 @@ void check_unit_name(const std::string& name, const std::string& what) {
     why = "begins with a point";
   else if (name.find('/') != std::string::npos || name.find('\0') != std::string::npos)
     why = "has a '/' or a zero byte";
-  if (why) throw_data(fmt::format("{} '{}' {}; it names a folder, so choose another", what, name, why));
+  for (const char* own : {"results.csv", "runs.csv", "overview.png", "cache"})
+    if (name == own) why = "is a name that the folder of results has for itself";
+  std::string text;  // A zero byte would end the message.
+  for (const char c : name) text += c == '\0' ? "\\0" : std::string(1, c);
+  if (why) throw_data(fmt::format("{} '{}' {}; it names a folder, so choose another", what, text, why));
 }
 
 RunFolder::RunFolder(const std::string& path, const std::string& command, bool join)

@@ -121,4 +121,16 @@ SceneModel load_scene(const std::string& path, const SceneFileOptions& options,
   return model;
 }
 
+void check_faces(const SceneModel& model, const std::string& path) {
+  const SceneGeometry& geometry = model.geometry();
+  if (geometry.faces.empty()) {
+    throw_data(fmt::format("the scene '{}' has no faces (0 triangles in {} shapes); give one with surfaces",
+                           path, model.num_meshes()));
+  }
+  if (std::ranges::none_of(geometry.hittable, [](std::uint8_t hittable) { return hittable != 0; })) {
+    throw_data(fmt::format("none of the {} faces of '{}' can be hit ({}); mend the scene",
+                           geometry.faces.size(), path, model.describe(geometry.defects.front())));
+  }
+}
+
 }  // namespace shardwise::program

@@ -27,4 +27,7 @@ SceneModelOptions model_options_of(const SceneFileOptions& options);
 SceneModel load_scene(const std::string& path, const SceneFileOptions& options,
                       std::vector<std::string>* remarks = nullptr);
 
+/// Throws a data error unless the scene has a face that can be hit.
+void check_faces(const SceneModel& model, const std::string& path);
+
 }  // namespace shardwise::program

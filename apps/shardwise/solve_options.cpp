@@ -61,10 +61,6 @@ void add_solve_options(CLI::App& app, SolveOptions& o) {
   app.add_flag("--dry-run", o.dry_run, "Check and print the plan, run nothing");
   add_device_options(app, o.devices);
   add_refused(app, {"--memory", "--weights", "--trace"});
-  // An empty text is a variable that was not set, not a wish for the default.
-  for (CLI::Option* option : app.get_options())
-    if (option->get_type_size() != 0 && !option->get_name().starts_with("--help"))
-      option->check([](const std::string& text) { return text.empty() ? "is empty; give a value" : ""; });
 }
 
 }  // namespace shardwise::program

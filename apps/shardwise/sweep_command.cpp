@@ -14,6 +14,8 @@
 #include "npy.hpp"
 #include "picture.hpp"
 #include "progress.hpp"
+#include "rank_work.hpp"
+#include "ranks.hpp"
 #include "run_folder.hpp"
 #include "shardwise/runtime/parse.hpp"
 #include "shardwise/shard/hash.hpp"
@@ -118,9 +120,9 @@ class Sweep {
         items_(std::move(items)),
         devices_(devices),
         options_(std::move(options)),
-        folder_(text.folder, "sweep", text.join),
-        cache_(text.cache.empty() ? folder_.path() / "cache" : fs::path(text.cache)),
-        costs_(folder_.path() / ".shardwise" / "costs.json"),
+        folder_(open_folder_together(text.folder, "sweep", text.join)),
+        cache_(text.cache.empty() ? folder_->path() / "cache" : fs::path(text.cache)),
+        costs_(folder_->path() / ".shardwise" / "costs.json"),
         states_(items_.size()),
         scenes_("scenes") {}
 
@@ -130,6 +132,7 @@ class Sweep {
   using Indices = std::vector<std::size_t>;
   bool take_from_cache(std::size_t first, RunState::How how);
   Job make_job(std::size_t index);
+  std::uint64_t cost_of(std::size_t index) const;
   void on_result(std::size_t index, const JobResult& result);
   void finish_unit(std::size_t first, RunState state, const SweepEntry* entry);
   Indices wait_for_others(const Indices& undecided);
@@ -142,7 +145,7 @@ class Sweep {
   std::vector<SweepItem> items_;
   DeviceSet devices_;
   JobOptions options_;
-  RunFolder folder_;
+  std::unique_ptr<RunFolder> folder_;
   SweepCache cache_;
   CostBook costs_;
   std::vector<RunState> states_;
@@ -153,7 +156,7 @@ class Sweep {
 };
 
 void Sweep::write_folder(const SweepItem& item, const SweepEntry& entry) const {
-  const fs::path place = folder_.path() / item.run.name;
+  const fs::path place = folder_->path() / item.run.name;
   fs::create_directories(place);
   for (const auto& [name, bytes] : entry.files)
     if (read_if_there(place / name) != bytes) write_by_rename(place / name, bytes);
@@ -186,17 +189,22 @@ bool Sweep::take_from_cache(std::size_t first, RunState::How how) {
   return true;
 }
 
+std::uint64_t Sweep::cost_of(std::size_t index) const {
+  const SweepItem& item = items_[index];
+  return static_cast<std::uint64_t>(
+      std::clamp(item.work() * costs_.ns(digest_of_files(*item.scene)), 1.0, 1e15));
+}
+
 Job Sweep::make_job(std::size_t index) {
   const SweepItem& item = items_[index];
   Job job;
   job.id = item.run.name;
   job.key = item.scene->key;
-  job.cost = static_cast<std::uint64_t>(
-      std::clamp(item.work() * costs_.ns(digest_of_files(*item.scene)), 1.0, 1e15));
+  job.cost = cost_of(index);
   job.bytes = item.bytes();
   job.admit = [this, index] {
     const std::string& key = items_[index].key;
-    return folder_.claim(key) && cache_.find(key).state != SweepCache::State::good;
+    return folder_->claim(key) && cache_.find(key).state != SweepCache::State::good;
   };
   job.program = JobProgram::native(
       "coverage",
@@ -225,14 +233,14 @@ void Sweep::on_result(std::size_t index, const JobResult& result) {
     log_warning(state.error);
     finish_unit(index, state, nullptr);
   }
-  folder_.give_up(item.key);
+  folder_->give_up(item.key);
 }
 
 Sweep::Indices Sweep::wait_for_others(const Indices& undecided) {
   return wait_for_units(
       undecided, "runs",
       [this](std::size_t index) { return take_from_cache(index, RunState::How::elsewhere); },
-      [this](std::size_t index) { return folder_.owner_of(items_[index].key).has_value(); });
+      [this](std::size_t index) { return folder_->owner_of(items_[index].key).has_value(); });
 }
 
 int Sweep::run() {
@@ -242,7 +250,11 @@ int Sweep::run() {
     if (units_.at(items_[i].key).front() != i) continue;
     if (!take_from_cache(i, RunState::How::from_cache)) todo.push_back(i);
   }
-  if (!todo.empty()) {
+  std::vector<std::uint64_t> costs;
+  for (std::size_t i = 0; i < items_.size(); ++i) costs.push_back(cost_of(i));
+  Indices left = todo;  // nobody is known to have done
+  todo = units_of_this_rank(todo, costs, devices_.size());
+  if (!left.empty()) {
     Indices running;
     Progress progress("sweep", "runs");
     JobExecutor* executor = nullptr;
@@ -255,18 +267,20 @@ int Sweep::run() {
     JobExecutor jobs(devices_, std::move(options));
     executor = &jobs;
     bool first_round = true;
-    while (!todo.empty()) {
+    while (!left.empty()) {
       running = todo;
       std::vector<Job> batch;
       for (const std::size_t index : running) batch.push_back(make_job(index));
-      jobs.run(std::move(batch));
-      if (std::exchange(first_round, false)) report_ = jobs.report();
-      for (const std::string& note : jobs.report().notes) log_warning(note);
-      Indices undecided;
-      for (const std::size_t index : running)
-        if (states_[index].how == RunState::How::open) undecided.push_back(index);
-      if (stop_requested() || text_.fail_fast) break;
-      todo = wait_for_others(undecided);
+      if (!batch.empty()) {
+        jobs.run(std::move(batch));
+        if (std::exchange(first_round, false)) report_ = jobs.report();
+        for (const std::string& note : jobs.report().notes) log_warning(note);
+      }
+      std::erase_if(left, [this](std::size_t index) { return states_[index].how != RunState::How::open; });
+      const bool failed = std::ranges::any_of(
+          states_, [](const RunState& state) { return state.how == RunState::How::failed; });
+      if (stop_requested() || (text_.fail_fast && failed)) break;
+      todo = left = wait_for_others(left);
     }
   }
   return finish();
@@ -297,7 +311,7 @@ void Sweep::write_overview() {
   constexpr std::size_t most = 400;
   for (std::size_t i = 0; i < items_.size() && panels.size() < most; ++i) {
     if (!states_[i].facts.is_object()) continue;
-    NpyArray map = read_npy((folder_.path() / items_[i].run.name / "map.npy").string());
+    NpyArray map = read_npy((folder_->path() / items_[i].run.name / "map.npy").string());
     OverviewPanel panel;
     panel.title = items_[i].run.name;
     panel.columns = states_[i].facts.at("columns").get<std::int64_t>();
@@ -319,36 +333,42 @@ void Sweep::write_overview() {
   if (panels.empty()) return;
   const std::string title = fmt::format("{}: {} of {} runs", fs::path(text_.plan).filename().string(),
                                         panels.size(), items_.size());
-  write_by_rename(folder_.path() / "overview.png", overview_png(title, panels));
+  write_by_rename(folder_->path() / "overview.png", overview_png(title, panels));
 }
 
 int Sweep::finish() {
   std::map<RunState::How, std::size_t> count;
   for (const RunState& state : states_) ++count[state.how];
   using How = RunState::How;
-  write_by_rename(folder_.path() / "runs.csv", table());
+  if (is_first_rank()) write_by_rename(folder_->path() / "runs.csv", table());
   const std::size_t good = count[How::computed] + count[How::from_cache] + count[How::elsewhere];
   if (stop_requested()) {
     set_stop_remark(fmt::format("{} of {} runs are done and kept in '{}'; the same command does the rest",
                                 good, items_.size(), text_.folder));
     throw Error(ErrorClass::interrupted, "sweep: stopped");
   }
-  write_overview();
   std::uint64_t built = 0;
   for (const JobDeviceReport& device : report_.devices) built += device.cache_misses;
-  const Json report = {{"schema", kSchema},
-                       {"command", "sweep"},
-                       {"runs", items_.size()},
-                       {"computed", count[How::computed]},
-                       {"from_cache", count[How::from_cache]},
-                       {"elsewhere", count[How::elsewhere]},
-                       {"failed", count[How::failed]},
-                       {"cancelled", count[How::open]},
-                       {"damaged", damaged_},
-                       {"scenes_built", built},
-                       {"devices", job_devices_json(report_)},
-                       {"makespan_s", report_.makespan_s},
-                       {"lower_bound_s", report_.lower_bound_s}};
+  const Json of_ranks = has_ranks() ? gather_rank_reports({{"runs", count[How::computed]},
+                                                           {"scenes_built", built},
+                                                           {"devices", job_devices_json(report_)}})
+                                    : Json();
+  if (!is_first_rank()) return good == items_.size() ? 0 : 1;
+  write_overview();
+  Json report = {{"schema", kSchema},
+                 {"command", "sweep"},
+                 {"runs", items_.size()},
+                 {"computed", count[How::computed]},
+                 {"from_cache", count[How::from_cache]},
+                 {"elsewhere", count[How::elsewhere]},
+                 {"failed", count[How::failed]},
+                 {"cancelled", count[How::open]},
+                 {"damaged", damaged_},
+                 {"scenes_built", built},
+                 {"devices", job_devices_json(report_)},
+                 {"makespan_s", report_.makespan_s},
+                 {"lower_bound_s", report_.lower_bound_s}};
+  if (has_ranks()) report["ranks"] = of_ranks;
   OutputSet outputs;
   stage_json(outputs, text_.json, report);
   outputs.commit();
@@ -358,10 +378,11 @@ int Sweep::finish() {
     std::string text = fmt::format(
         "{} runs: {} computed, {} from the cache, {} by other processes, {} failed\n", items_.size(),
         count[How::computed], count[How::from_cache], count[How::elsewhere], count[How::failed]);
+    if (has_ranks()) text += "\n" + rank_table(of_ranks, "runs");
     if (!report_.devices.empty())
       text += fmt::format("\n{}\n{}; scenes were built {} times\n", job_devices_text(report_),
                           makespan_text(report_), built);
-    write_stdout(text + fmt::format("table: {}\n", (folder_.path() / "runs.csv").string()));
+    write_stdout(text + fmt::format("table: {}\n", (folder_->path() / "runs.csv").string()));
   }
   if (good == items_.size()) return 0;
   log_error(fmt::format("{} of {} runs failed{}; the same command tries them again", count[How::failed],
@@ -394,7 +415,7 @@ int dry_run(const SweepText& text, const std::vector<SweepItem>& items) {
 int run(const SweepText& text) {
   if (text.plan.empty()) throw_usage("sweep needs a plan; see 'shardwise sweep --help'");
   if (text.folder.empty() && !text.dry_run) throw_usage("sweep needs a folder for its results; give -o DIR");
-  if (!text.json.empty()) check_output(text.json, "--json");
+  if (!text.json.empty() && is_first_rank()) check_output(text.json, "--json");
   std::vector<SweepRun> runs = read_sweep_plan(text.plan);
   const DeviceSet devices = open(text.devices);
   JobOptions options = job_options_of(text, devices.size());
@@ -414,7 +435,7 @@ int run(const SweepText& text) {
     const std::string backend = backend_of(devices, run.request);
     items.push_back(make_item(std::move(run), scene, backend));
   }
-  if (text.dry_run) return dry_run(text, items);
+  if (text.dry_run) return is_first_rank() ? dry_run(text, items) : 0;
   return Sweep(text, std::move(items), devices, std::move(options)).run();
 }
 
@@ -431,6 +452,7 @@ void add_sweep(Commands& commands, CLI::App& root) {
       ->type_name("DIR")
       ->group("Output");
   commands.actions[app] = [text] { return run(*text); };
+  commands.on_all_ranks.insert(app);
 }
 
 }  // namespace shardwise::program

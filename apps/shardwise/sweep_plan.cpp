@@ -17,6 +17,7 @@
 #include "run_folder.hpp"
 #include "scene/file_util.hpp"
 #include "shardwise/runtime/parse.hpp"
+#include "signals.hpp"
 
 namespace shardwise::program {
 namespace {
@@ -58,6 +59,8 @@ constexpr const char* kDecided[] = {"png",     "map",     "error-map", "count-ma
                                     "trace",   "lanes",   "partial",   "checkpoint",  "resume",
                                     "devices", "weights", "verify",    "target-error"};
 
+constexpr int most_runs = 100'000;
+
 /// One value of a key: the texts of one option (several for tx).
 struct Value {
   std::vector<std::string> texts;
@@ -89,6 +92,10 @@ class PlanReader {
         runs = node.as_array();
       } else if (key == "schema") {
         if (node.value<std::int64_t>() != 1) refuse(node, "'schema' is not 1; this version reads schema 1");
+      } else if (key == "run") {
+        refuse(node, "'run' is one table; write [[run]], of which there may be several");
+      } else if (key == "defaults") {
+        refuse(node, "'defaults' is no table; write [defaults]");
       } else {
         unknown(node, key, {"defaults", "run", "schema"}, "; write [defaults] and [[run]]");
       }
@@ -141,7 +148,11 @@ class PlanReader {
     if (key.is_path) {
       if (value.texts[0].empty()) refuse(node, fmt::format("'{}' is empty; name a file", key.name));
       value.label = fs::path(value.texts[0]).replace_extension().string();
-      if (fs::path(value.texts[0]).is_relative()) value.texts[0] = (folder_ / value.texts[0]).string();
+      const std::string given = value.texts[0];
+      if (fs::path(given).is_relative()) value.texts[0] = (folder_ / given).string();
+      if (!fs::exists(value.texts[0]))
+        refuse(node, fmt::format("'{}' names '{}', which does not exist; paths are relative to the plan",
+                                 key.name, given));
     }
     return value;
   }
@@ -193,8 +204,16 @@ class PlanReader {
     for (const Key& key : kKeys)
       if (const auto found = values.find(key.name); found != values.end())
         axes.emplace_back(&key, &found->second);
+    double product = 1;
+    for (const auto& axis : axes) product *= static_cast<double>(axis.second->size());
+    if (static_cast<double>(result.size()) + product > most_runs)
+      throw_data(
+          fmt::format("{}:{}: the lists of this table multiply to {:.6g} runs, with those before it over {}; "
+                      "shorten them, or divide the plan",
+                      path_, line, product, most_runs));
     std::vector<std::size_t> at(axes.size());
     while (true) {
+      throw_if_stopped();
       SweepRun run;
       run.line = line;
       run.name = name;

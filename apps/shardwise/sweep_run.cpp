@@ -6,9 +6,11 @@
 #include <utility>
 
 #include "coverage_picture.hpp"
+#include "coverage_ranks.hpp"
 #include "coverage_warnings.hpp"
 #include "npy.hpp"
 #include "picture.hpp"
+#include "ranks.hpp"
 #include "scene/file_util.hpp"
 #include "shardwise/runtime/error.hpp"
 #include "signals.hpp"
@@ -27,8 +29,14 @@ Json optional_json(const std::optional<double>& value) {
 
 SceneModel SweepScene::load(const std::string& path, const SceneFileOptions& options, SweepScene& scene) {
   const FileReadLog log;
-  SceneModel model = load_scene(path, options, &scene.remarks);
+  // On ranks all come here, in the order of the plan, and rank 0 reads.
+  SceneModel model = load_scene_together(path, options, &scene.remarks);
   for (const auto& [file, digest] : log.digests()) scene.file_digests.push_back(digest);
+  if (has_ranks()) {
+    std::string digests = Json(scene.file_digests).dump();
+    ranks().broadcast(digests, 0, "digests of the scene's files");
+    scene.file_digests = Json::parse(digests).get<std::vector<std::string>>();
+  }
   const SceneGeometry& geometry = model.geometry();
   if (std::ranges::none_of(geometry.hittable, [](std::uint8_t hittable) { return hittable != 0; }))
     throw_data(fmt::format("the scene '{}' has no face that can be hit ({} faces); give one with surfaces",

@@ -30,7 +30,10 @@ class Calibration {
       : devices_(devices), call_(call), options_(options), record_(record) {}
 
   void run() {
-    for (int i = 0; i < options_.warm_up; ++i) timed(one(0));
+    for (int i = 0; i < options_.warm_up; ++i) {
+      timed(one(0));
+      timed(equal());
+    }
     fit();
     make_trials();
     test();
@@ -44,18 +47,20 @@ class Calibration {
     weights[static_cast<std::size_t>(device)] = 1;
     return weights;
   }
-  std::vector<double> equal() const {
+  std::vector<double> equal() const { return std::vector<double>(static_cast<std::size_t>(count()), 1.0); }
+  std::vector<double> by_threads() const {
     std::vector<double> weights;
     for (int d = 0; d < count(); ++d) weights.push_back(devices_[d].info().threads);
     return weights;
   }
 
   /// A call under these weights: its seconds, and its report in last_.
-  double timed(const std::vector<double>& weights) {
+  double timed(const std::vector<double>& weights, DispatchMode mode = DispatchMode::automatic) {
     RowOptions options = options_.row_options;
     options.weights = weights;
     options.operation_weights.clear();
     options.min_rows_per_device = 0;
+    if (mode != DispatchMode::automatic) options.mode = mode;
     const SimWorld* world = devices_.sim_world();
     const double virtual_begin = world ? world->virtual_time() : 0;
     const auto begin = std::chrono::steady_clock::now();
@@ -64,62 +69,97 @@ class Calibration {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
 
-  /// Each device alone, then all of them, until each has told what its launches and copies take. Not every
-  /// call is measured: of a kind the first and the third are, then one in eight.
+  /// Calls until `take` has what it wants, which only calls that were measured have. Of a kind the first and
+  /// the third are, then one in eight. Gives the least time of all calls made.
+  template <class Take>
+  double probe(const std::vector<double>& weights, DispatchMode mode, const Take& take) {
+    double least = -1;
+    for (int i = 0; i < options_.probe_calls; ++i) {
+      const double seconds = timed(weights, mode);
+      least = least < 0 ? seconds : std::min(least, seconds);
+      if (take(seconds)) break;
+    }
+    return least;
+  }
+
+  /// Each device alone, which tells what its launches and copies take, then all of them.
   void fit() {
     record_.costs.assign(static_cast<std::size_t>(count()), {});
     for (int d = 0; d < count(); ++d) {
       DeviceRowCost& cost = record_.costs[static_cast<std::size_t>(d)];
-      for (int i = 0; i < options_.probe_calls && cost.compute_s == 0; ++i) {
-        timed(one(d));
+      // Copies apart from launches, so that either is known by itself.
+      const double least = probe(one(d), DispatchMode::pipelined, [&](double) {
         const DeviceReport& report = last_.devices.at(static_cast<std::size_t>(d));
-        if (report.lanes == 0) continue;
+        if (report.lanes == 0) return false;
         const auto rows = static_cast<double>(report.lanes);
         // Calls on lanes tell no more than how long launches ran.
         cost.compute_s = std::max(report.compute_s, report.busy_s) / rows;
         cost.in_s = report.copy_in_s / rows;
         cost.out_s = report.copy_out_s / rows;
-      }
+        return cost.compute_s > 0;
+      });
+      if (d == 0)
+        record_.master_fixed_s = std::max(0.0, least - static_cast<double>(record_.rows) * cost.compute_s);
     }
-    record_.fixed_s = 0;
-    double least = -1;
-    for (int i = 0; i < options_.probe_calls; ++i) {
-      timed(equal());
-      if (!(last_.measured_s > 0)) continue;
+    probe(equal(), DispatchMode::automatic, [&](double seconds) {
       double slowest = 0;
-      for (const DeviceReport& report : last_.devices)
-        slowest = std::max({slowest, report.compute_s, report.copy_in_s, report.copy_out_s});
-      const double above = std::max(0.0, last_.measured_s - slowest);
-      least = least < 0 ? above : std::min(least, above);
-      break;
-    }
-    record_.fixed_s = std::max(0.0, least);
+      for (std::size_t d = 0; d < last_.devices.size(); ++d) {
+        const DeviceReport& report = last_.devices[d];
+        const double compute = std::max(report.compute_s, report.busy_s);
+        // The first device's, too: the others' launches are guests in its memory.
+        if (last_.mode == to_string(DispatchMode::direct) && compute > 0 && report.lanes > 0)
+          record_.costs[d].direct_s = compute / static_cast<double>(report.lanes);
+        slowest = std::max({slowest, compute, report.copy_in_s, report.copy_out_s});
+      }
+      record_.fixed_s = std::max(0.0, seconds - slowest);
+      return slowest > 0;
+    });
+  }
+
+  /// How the devices' work may overlap: copies beside launches, or, where that was seen, no copies at all.
+  std::vector<Overlap> overlaps() const {
+    std::vector<Overlap> ways{Overlap::pipelined};
+    for (const DeviceRowCost& cost : record_.costs)
+      if (cost.direct_s > 0) return {Overlap::pipelined, Overlap::direct};
+    return ways;
+  }
+
+  void add_trial(const char* name, std::vector<double> weights, double predicted_s) {
+    CalibrationTrial trial;
+    trial.name = name;
+    trial.weights = std::move(weights);
+    trial.predicted_s = predicted_s;
+    record_.trials.push_back(std::move(trial));
   }
 
   void make_trials() {
     const bool known = is_known(record_.costs);
     const int chunks = options_.row_options.chunks_per_device;
+    // The dispatcher takes the better way.
     const auto predicted = [&](const std::vector<double>& weights) {
-      return known ? predict_split(record_.rows, record_.costs, weights, Overlap::pipelined, chunks,
-                                   record_.fixed_s)
-                         .seconds
-                   : 0.0;
+      double best = 0;
+      for (const Overlap way : overlaps()) {
+        const double seconds =
+            known ? predict_split(record_.rows, record_.costs, weights, way, chunks, record_.fixed_s).seconds
+                  : 0;
+        best = best == 0 ? seconds : std::min(best, seconds);
+      }
+      return best;
     };
-    record_.trials.push_back({"master",
-                              one(0),
-                              known ? predict_master(record_.rows, record_.costs, 0).seconds : 0,
-                              {},
-                              0,
-                              1,
-                              1,
-                              {}});
+    add_trial("master", one(0),
+              known ? predict_master(record_.rows, record_.costs, record_.master_fixed_s).seconds : 0);
     if (known) {
-      const std::vector<double> fitted =
-          predict_best_split(record_.rows, record_.costs, Overlap::pipelined, chunks, record_.fixed_s)
-              .weights;
-      record_.trials.push_back({"fitted", fitted, predicted(fitted), {}, 0, 1, 1, {}});
+      Prediction best;
+      for (const Overlap way : overlaps()) {
+        Prediction prediction = predict_best_split(record_.rows, record_.costs, way, chunks, record_.fixed_s);
+        if (best.weights.empty() || prediction.seconds < best.seconds) best = std::move(prediction);
+      }
+      add_trial("fitted", best.weights, best.seconds);
     }
-    record_.trials.push_back({"equal", equal(), predicted(equal()), {}, 0, 1, 1, {}});
+    add_trial("equal", equal(), predicted(equal()));
+    const std::vector<double> threads = by_threads();
+    if (std::any_of(threads.begin(), threads.end(), [&](double n) { return n != threads.front(); }))
+      add_trial("threads", threads, predicted(threads));
   }
 
   void test() {
@@ -190,9 +230,13 @@ std::string CalibrationRecord::describe() const {
                                  chosen == "master" ? "the first device alone" : "the " + chosen + " split",
                                  near_crossover ? " (near the crossover)" : "");
   for (std::size_t d = 0; d < costs.size(); ++d)
-    text += fmt::format("  {}: {:.3g} ns a row, in {:.3g}, out {:.3g}; weight {:.4g}\n", devices[d],
-                        costs[d].compute_s * 1e9, costs[d].in_s * 1e9, costs[d].out_s * 1e9, weights[d]);
-  text += fmt::format("  fixed {:.3g} us a call\n", fixed_s * 1e6);
+    text += fmt::format("  {}: {:.3g} ns a row, in {:.3g}, out {:.3g}{}; weight {:.4g}\n", devices[d],
+                        costs[d].compute_s * 1e9, costs[d].in_s * 1e9, costs[d].out_s * 1e9,
+                        costs[d].direct_s > 0 ? fmt::format(", direct {:.3g}", costs[d].direct_s * 1e9) : "",
+                        weights[d]);
+  if (!costs.empty())
+    text += fmt::format("  fixed {:.3g} us a call on several devices, {:.3g} on the first alone\n",
+                        fixed_s * 1e6, master_fixed_s * 1e6);
   for (const CalibrationTrial& trial : trials) {
     std::vector<std::string> times;
     for (const double seconds : trial.seconds) times.push_back(fmt::format("{:.4g}", seconds * 1e3));

@@ -7,6 +7,7 @@
 
 #include "shardwise/dispatch/calibrate.hpp"
 #include "shardwise/runtime/error.hpp"
+#include "shardwise/shard/weights.hpp"
 
 namespace shardwise {
 
@@ -39,44 +40,113 @@ Json devices_json(const DeviceSet& devices) {
 
 }  // namespace
 
-void save_calibration(const std::string& path, const DeviceSet& devices,
-                      const std::vector<CalibrationRecord>& records) {
-  Json list = Json::array();
-  for (const CalibrationRecord& record : records) {
-    Json trials = Json::array();
-    for (const CalibrationTrial& trial : record.trials)
-      trials.push_back({{"name", trial.name},
-                        {"weights", trial.weights},
-                        {"predicted_s", trial.predicted_s},
-                        {"seconds", trial.seconds},
-                        {"gain", trial.gain},
-                        {"sure_gain", trial.sure_gain},
-                        {"mode", trial.mode}});
-    Json costs = Json::array();
-    for (const DeviceRowCost& cost : record.costs)
-      costs.push_back({{"compute_s", cost.compute_s}, {"in_s", cost.in_s}, {"out_s", cost.out_s}});
-    list.push_back({{"operation", record.operation},
-                    {"rows", record.rows},
-                    {"chosen", record.chosen},
-                    {"weights", record.weights},
-                    {"near_crossover", record.near_crossover},
-                    {"costs", costs},
-                    {"fixed_s", record.fixed_s},
-                    {"trials", trials}});
+namespace {
+
+Json trial_json(const CalibrationTrial& trial) {
+  return {{"name", trial.name},           {"weights", trial.weights},   {"predicted_s", trial.predicted_s},
+          {"seconds", trial.seconds},     {"median_s", trial.median_s}, {"gain", trial.gain},
+          {"sure_gain", trial.sure_gain}, {"mode", trial.mode}};
+}
+
+CalibrationTrial trial_of(const Json& json) {
+  CalibrationTrial trial;
+  json.at("name").get_to(trial.name);
+  json.at("weights").get_to(trial.weights);
+  json.at("predicted_s").get_to(trial.predicted_s);
+  json.at("seconds").get_to(trial.seconds);
+  json.at("median_s").get_to(trial.median_s);
+  json.at("gain").get_to(trial.gain);
+  json.at("sure_gain").get_to(trial.sure_gain);
+  json.at("mode").get_to(trial.mode);
+  return trial;
+}
+
+Json record_json(const CalibrationRecord& record) {
+  Json trials = Json::array(), costs = Json::array();
+  for (const CalibrationTrial& trial : record.trials) trials.push_back(trial_json(trial));
+  for (const DeviceRowCost& cost : record.costs)
+    costs.push_back({{"compute_s", cost.compute_s},
+                     {"direct_s", cost.direct_s},
+                     {"in_s", cost.in_s},
+                     {"out_s", cost.out_s}});
+  return {{"operation", record.operation},
+          {"rows", record.rows},
+          {"chosen", record.chosen},
+          {"weights", record.weights},
+          {"near_crossover", record.near_crossover},
+          {"costs", costs},
+          {"fixed_s", record.fixed_s},
+          {"master_fixed_s", record.master_fixed_s},
+          {"trials", trials}};
+}
+
+CalibrationRecord record_of(const Json& json) {
+  CalibrationRecord record;
+  json.at("operation").get_to(record.operation);
+  json.at("rows").get_to(record.rows);
+  json.at("chosen").get_to(record.chosen);
+  json.at("weights").get_to(record.weights);
+  json.at("near_crossover").get_to(record.near_crossover);
+  json.at("fixed_s").get_to(record.fixed_s);
+  json.at("master_fixed_s").get_to(record.master_fixed_s);
+  for (const Json& cost : json.at("costs"))
+    record.costs.push_back({cost.at("compute_s").get<double>(), cost.at("direct_s").get<double>(),
+                            cost.at("in_s").get<double>(), cost.at("out_s").get<double>()});
+  for (const Json& trial : json.at("trials")) record.trials.push_back(trial_of(trial));
+  return record;
+}
+
+/// "cuda:0 NVIDIA H200 GPU-1234".
+std::string device_text(const Json& device) {
+  const auto uuid = device.at("uuid").get<std::string>();
+  return fmt::format("{} {}, {} threads{}{}", device.at("name").get<std::string>(),
+                     device.at("model").get<std::string>(), device.at("threads").get<int>(),
+                     uuid.empty() ? "" : ", ", uuid);
+}
+
+std::string devices_text(const Json& devices) {
+  std::vector<std::string> texts;
+  for (const Json& device : devices) texts.push_back(device_text(device));
+  return fmt::format("{}", fmt::join(texts, "; "));
+}
+
+/// Weights that a call would refuse are a mistake of the file.
+void check_weights(const CalibrationRecord& record, const DeviceSet& devices, const std::string& path) {
+  const auto count = static_cast<std::size_t>(devices.size());
+  if (record.weights.size() != count)
+    throw_data(fmt::format("calibration: '{}' has {} weights of '{}' for {} devices; calibrate again", path,
+                           record.weights.size(), record.operation, count));
+  try {
+    (void)Weights::from(record.weights, count);
+  } catch (const std::invalid_argument& error) {
+    throw_data(
+        fmt::format("calibration: '{}', '{}': {}; calibrate again", path, record.operation, error.what()));
   }
+}
+
+}  // namespace
+
+std::string calibration_json(const DeviceSet& devices, const std::vector<CalibrationRecord>& records) {
+  Json list = Json::array();
+  for (const CalibrationRecord& record : records) list.push_back(record_json(record));
   const Json json = {{"schema", known_schema},
                      {"build", build_text()},
                      {"devices", devices_json(devices)},
                      {"operations", list}};
+  return json.dump(2) + '\n';
+}
+
+void save_calibration(const std::string& path, const DeviceSet& devices,
+                      const std::vector<CalibrationRecord>& records) {
   std::ofstream file(path, std::ios::binary);
-  if (!(file << json.dump(2) << '\n') || !file.flush())
+  if (!(file << calibration_json(devices, records)) || !file.flush())
     throw Error(ErrorClass::io, fmt::format("calibration: cannot write '{}'", path));
 }
 
-OperationWeights load_calibration(const std::string& path, const DeviceSet& devices) {
+std::vector<CalibrationRecord> read_calibration(const std::string& path, const DeviceSet& devices) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw_data(fmt::format("calibration: '{}' cannot be read; check its name", path));
-  OperationWeights weights;
+  std::vector<CalibrationRecord> records;
   try {
     const Json json = Json::parse(file);
     if (json.at("schema").get<int>() != known_schema)
@@ -85,20 +155,24 @@ OperationWeights load_calibration(const std::string& path, const DeviceSet& devi
     if (json.at("build").get<std::string>() != build_text())
       throw_usage(fmt::format("calibration: '{}' was made by another build ({}, this is {}); calibrate again",
                               path, json.at("build").get<std::string>(), build_text()));
-    if (json.at("devices") != devices_json(devices))
+    if (const Json here = devices_json(devices); json.at("devices") != here)
       throw_usage(
           fmt::format("calibration: '{}' was made with other devices ({}, these are {}); calibrate again",
-                      path, json.at("devices").dump(), devices_json(devices).dump()));
+                      path, devices_text(json.at("devices")), devices_text(here)));
     for (const Json& entry : json.at("operations")) {
-      std::vector<double> split = entry.at("weights").get<std::vector<double>>();
-      if (split.size() != static_cast<std::size_t>(devices.size()))
-        throw_data(fmt::format("calibration: '{}' has {} weights of '{}' for {} devices; calibrate again",
-                               path, split.size(), entry.at("operation").get<std::string>(), devices.size()));
-      weights[entry.at("operation").get<std::string>()] = std::move(split);
+      records.push_back(record_of(entry));
+      check_weights(records.back(), devices, path);
     }
   } catch (const Json::exception& error) {
     throw_data(fmt::format("calibration: '{}' is damaged ({}); calibrate again", path, error.what()));
   }
+  return records;
+}
+
+OperationWeights load_calibration(const std::string& path, const DeviceSet& devices) {
+  OperationWeights weights;
+  for (CalibrationRecord& record : read_calibration(path, devices))
+    weights[record.operation] = std::move(record.weights);
   return weights;
 }
 

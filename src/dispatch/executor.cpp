@@ -42,6 +42,7 @@ struct Session::State {
         clocks(static_cast<std::size_t>(own_streams + devices),
                Clock(static_cast<std::size_t>(own_streams + devices), 0)),
         entries(static_cast<std::size_t>(devices)),
+        timed_ends(static_cast<std::size_t>(own_streams)),
         failures(std::make_shared<Run::Failures>()) {}
 
   /// An operation that was enqueued.
@@ -52,7 +53,11 @@ struct Session::State {
     Event event;    ///< where others wait for it
     Event begin, end;
     bool needed = false;
-    std::string text;
+    std::string name;
+  };
+  /// An edge from a point of one stream to what another gives next. Nodes are -1 at the callers' ends.
+  struct Edge {
+    int from_stream, from_node, to_stream, to_node;
   };
 
   static int stream_of(const GraphNode& node) {
@@ -70,14 +75,15 @@ struct Session::State {
   int& clock(int stream, int other) { return clock(stream)[static_cast<std::size_t>(other)]; }
 
   /// `to` waits for a point of `from`, unless it is behind it already.
-  void edge(int to, int from, int count, const Clock& from_clock, const Event& event,
-            const std::string& from_text, const std::string& to_text) {
+  void edge(int to, int to_node, int from, int from_node, int count, const Clock& from_clock,
+            const Event& event) {
     if (clock(to, from) >= count) {
       ++executor.implied_edges_;
       return;
     }
-    if (static_cast<int>(executor.edges_.size()) != executor.dropped_edge_) stream(to).wait(event);
-    executor.edges_.push_back({from_text, to_text});
+    if (static_cast<int>(edges.size()) != executor.dropped_edge_) stream(to).wait(event);
+    if (to < own_streams) timed_ends[static_cast<std::size_t>(to)] = {};
+    edges.push_back({from, from_node, to, to_node});
     Clock& mine = clock(to);
     for (std::size_t i = 0; i < mine.size(); ++i) mine[i] = std::max(mine[i], from_clock[i]);
   }
@@ -100,6 +106,13 @@ struct Session::State {
     return point;
   }
 
+  /// What an end of an edge is called; `what` follows the stream's name where it is no operation.
+  std::string text(int stream, int node, const char* what) const {
+    if (stream >= own_streams) return caller_label(stream - own_streams);
+    if (node < 0) return label(stream) + what;
+    return fmt::format("{} on {}", points[static_cast<std::size_t>(node)].name, label(stream));
+  }
+
   void record_entries(const std::vector<GraphNode>& nodes, std::size_t first);
   void enqueue(std::vector<GraphNode>& nodes);
   void enqueue_node(GraphNode& node, int index);
@@ -110,7 +123,9 @@ struct Session::State {
   int devices, own_streams;
   std::vector<Clock> clocks;
   std::vector<Event> entries;
-  std::deque<Point> points;  ///< one a node
+  std::vector<Event> timed_ends;  ///< by stream: of its last operation, where that is timed
+  std::deque<Point> points;       ///< one a node
+  std::vector<Edge> edges;        ///< their texts are made when nothing waits for them any more
   std::shared_ptr<Run::Failures> failures;
   std::exception_ptr launch_exception;
   bool finished = false;
@@ -140,18 +155,17 @@ void Session::State::enqueue(std::vector<GraphNode>& nodes) {
 void Session::State::enqueue_node(GraphNode& node, int index) {
   Point& point = points[static_cast<std::size_t>(index)];
   const int s = point.stream = stream_of(node);
-  point.text = fmt::format("{} on {}", node.operation.name, label(s));
+  point.name = node.operation.name;
   // The latest dependency first: it may imply the others, and never the other way round.
   for (auto other = node.after.rbegin(); other != node.after.rend(); ++other) {
     if (points[static_cast<std::size_t>(*other)].stream == s) continue;
     const Point& before = recorded(*other);
-    edge(s, before.stream, before.count, before.clock, before.event, before.text, point.text);
+    edge(s, index, before.stream, *other, before.count, before.clock, before.event);
   }
   if (clock(s, s) == 0)
     for (const int device : callers_of(s)) {
       const int from = own_streams + device;
-      edge(s, from, 1, clock(from), entries[static_cast<std::size_t>(device)], caller_label(device),
-           label(s) + " entry");
+      edge(s, -1, from, -1, 1, clock(from), entries[static_cast<std::size_t>(device)]);
     }
 
   Operation operation = std::move(node.operation);
@@ -165,9 +179,12 @@ void Session::State::enqueue_node(GraphNode& node, int index) {
       throw;
     }
   };
-  if (node.timed) point.begin = stream(s).record_timed();
+  // Where a timed operation ended and nothing came between, the next one begins.
+  Event& ended = timed_ends[static_cast<std::size_t>(s)];
+  if (node.timed) point.begin = ended.state() ? ended : stream(s).record_timed();
   stream(s).enqueue(std::move(operation));
-  if (node.timed) point.end = stream(s).record_timed();
+  ended = {};
+  if (node.timed) ended = point.end = stream(s).record_timed();
   point.count = ++clock(s, s);
   if (point.needed || node.observed) {
     point.event = stream(s).record();
@@ -217,10 +234,13 @@ void Session::State::leave(Run& run) {
         if (device == lost)
           throw Error(ErrorClass::lost,
                       fmt::format("{}: exit edge of {} lost by a test", caller_label(device), label(s)));
-        edge(to, s, clock(s, s), clock(s), exits[i].event, label(s) + " exit", caller_label(device));
+        edge(to, -1, s, -1, clock(s, s), clock(s), exits[i].event);
       });
     }
   }
+  for (const Edge& edge : edges)
+    executor.edges_.push_back(
+        {text(edge.from_stream, edge.from_node, " exit"), text(edge.to_stream, edge.to_node, " entry")});
 }
 
 Session::Session(Executor& executor, const ExecutionContext& caller) {

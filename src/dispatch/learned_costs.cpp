@@ -1,14 +1,17 @@
 #include "dispatch/learned_costs.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace shardwise {
 
 namespace {
 
-/// The first figure as it is, later ones smoothed: one disturbed call must not turn the split around.
-void smooth(double& value, double sample) {
-  value = value > 0 ? 0.5 * (value + sample) : sample;
+/// The first figures as they are, later ones smoothed: a change is followed within a few samples, noise,
+/// which is a few percent, moves the split by little.
+void smooth(double& value, double sample, bool replaces) {
+  const bool differs = std::abs(sample - value) > 0.1 * value;
+  value = value > 0 && !replaces ? value + (differs ? 0.5 : 0.25) * (sample - value) : sample;
 }
 
 }  // namespace
@@ -22,6 +25,8 @@ void LearnedCosts::learn(const std::string& key, DispatchMode mode, const std::v
                          double total_s) {
   LearnedCost& cost = costs_[key];
   cost.devices.resize(devices.size());
+  // The first call of a kind meets cold memory and slow clocks: the second one's figures replace its own.
+  const bool replaces = ++cost.measured == 2;
   double slowest = 0;
   for (std::size_t d = 0; d < devices.size(); ++d) {
     const DeviceSample& sample = devices[d];
@@ -30,12 +35,12 @@ void LearnedCosts::learn(const std::string& key, DispatchMode mode, const std::v
     slowest = std::max({slowest, sample.compute_s, sample.in_s, sample.out_s});
     DeviceRowCost& row = cost.devices[d];
     if (sample.compute_s > 0) {
-      smooth(sample.direct ? row.direct_s : row.compute_s, sample.compute_s / rows);
+      smooth(sample.direct ? row.direct_s : row.compute_s, sample.compute_s / rows, replaces);
       // Until it is measured apart, a launch that moves its rows is the best guess for one that does not.
       if (sample.direct && row.compute_s == 0) row.compute_s = row.direct_s;
     }
-    if (sample.in_s > 0) smooth(row.in_s, sample.in_s / rows);
-    if (sample.out_s > 0) smooth(row.out_s, sample.out_s / rows);
+    if (sample.in_s > 0) smooth(row.in_s, sample.in_s / rows, replaces);
+    if (sample.out_s > 0) smooth(row.out_s, sample.out_s / rows, replaces);
   }
   // The least so far: whatever else a call was held up by is not the mode's doing.
   if (total_s > 0) {

@@ -25,6 +25,7 @@ struct LearnedCost {
   /// Seconds of a call above its slowest device, by mode; negative: not known.
   std::array<double, 6> fixed_s{-1, -1, -1, -1, -1, -1};
   int calls = 0;
+  int measured = 0;  ///< of the calls
 };
 
 class LearnedCosts {
@@ -36,14 +37,13 @@ class LearnedCosts {
              double total_s);
   /// A call that was not measured.
   void count(const std::string& key) { ++costs_[key].calls; }
-  /// Whether the next call of this kind is to be measured: the first few are, then one in eight, so that what
-  /// is known keeps up with the machine while measuring costs next to nothing.
-  bool wants_sample(const std::string& key) const {
+  /// Whether the next call of this kind is to be measured: the first few are, the first in each mode, then
+  /// one in eight, so that what is known keeps up with the machine while measuring costs next to nothing.
+  bool wants_sample(const std::string& key, DispatchMode mode) const {
     const LearnedCost* cost = find(key);
-    return !cost || cost->calls == 2 || cost->calls % 8 == 0;
+    return !cost || cost->calls == 2 || cost->calls % 8 == 0 ||
+           cost->fixed_s[static_cast<std::size_t>(mode)] < 0;
   }
-  /// Forgets everything: the scene has changed beyond recognition.
-  void clear() { costs_.clear(); }
 
  private:
   std::map<std::string, LearnedCost> costs_;

@@ -60,23 +60,25 @@ bool all_reachable(const DeviceSet& devices, [[maybe_unused]] const RowSource& s
   return true;
 }
 
-void require_on_master(const DeviceSet& devices, const void* pointer, const std::string& what) {
+void require_on_master(const DeviceSet& devices, const void* pointer, const std::string& operation,
+                       const std::string& what) {
   if (pointer == nullptr) return;
   const DeviceInfo& master = devices.master().info();
   const int wanted = master.kind == PlatformKind::cuda ? master.index : host_memory;
   const int found = gpu_of(pointer);
   if (found != wanted)
-    throw_usage(fmt::format(
-        "{} is in {}, but the scene's first device is {}; copy it there, or pass it as {}", what,
-        place(found), master.name, found == host_memory ? "on_host" : "rows of a scene on that device"));
+    throw_usage(
+        fmt::format("{}: {} is in {}, but the scene's first device is {}; copy it there, or pass it as {}",
+                    operation, what, place(found), master.name,
+                    found == host_memory ? "on_host" : "rows of a scene on that device"));
 }
 
-void require_on_host(const void* pointer, const std::string& what) {
+void require_on_host(const void* pointer, const std::string& operation, const std::string& what) {
   if (pointer == nullptr) return;
   const int found = gpu_of(pointer);
   if (found != host_memory)
-    throw_usage(
-        fmt::format("{} is in {}, but was passed as host memory; pass it as on_master", what, place(found)));
+    throw_usage(fmt::format("{}: {} is in {}, but was passed as host memory; pass it as on_master", operation,
+                            what, place(found)));
 }
 
 }  // namespace shardwise

@@ -11,8 +11,9 @@ namespace shardwise {
 bool all_reachable(const DeviceSet& devices, const RowSource& source, const RowSink& sink);
 
 /// Throws a usage error where memory that is said to lie on the master (or on the host) lies elsewhere.
-/// `what` starts the message: "intersect: origins".
-void require_on_master(const DeviceSet& devices, const void* pointer, const std::string& what);
-void require_on_host(const void* pointer, const std::string& what);
+/// `operation` and `what` start the message: "intersect", "origins".
+void require_on_master(const DeviceSet& devices, const void* pointer, const std::string& operation,
+                       const std::string& what);
+void require_on_host(const void* pointer, const std::string& operation, const std::string& what);
 
 }  // namespace shardwise

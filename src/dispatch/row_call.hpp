@@ -12,6 +12,8 @@
 #include <optional>
 #include <vector>
 
+#include "dispatch/call_stamps.hpp"
+#include "dispatch/kept_counters.hpp"
 #include "dispatch/row_plan.hpp"
 #include "runtime/packed_memory.hpp"
 #include "shardwise/dispatch/executor.hpp"
@@ -20,8 +22,8 @@ namespace shardwise {
 
 class RowCall {
  public:
-  RowCall(Executor& executor, LearnedCosts& learned, RowOperation operation, RowSource source, RowSink sink,
-          const RowOptions& options, RowPlan plan);
+  RowCall(Executor& executor, LearnedCosts& learned, CounterStore& kept, RowOperation operation,
+          RowSource source, RowSink sink, const RowOptions& options, RowPlan plan);
   RowCall(const RowCall&) = delete;
   RowCall& operator=(const RowCall&) = delete;
 
@@ -34,6 +36,7 @@ class RowCall {
   /// After launch(): see Run.
   bool exit_edge_lost() const { return run_.exit_edge_lost(); }
   std::string exit_edge_error() const { return run_.exit_edge_error(); }
+  CallStamps& stamps() { return stamps_; }
 
  private:
   using ColumnPointers = std::vector<void*>;
@@ -59,7 +62,8 @@ class RowCall {
     int chunks = 0;
     std::vector<Slot> slots;
     std::vector<HookSlot> hook_slots;
-    PackedMemory sums;  ///< counters, and the partial result; cleared together
+    KeptCounters* kept = nullptr;  ///< null: the counters are in `sums`
+    PackedMemory sums;             ///< counters, and the partial result; cleared together
     PackedArray<RowCounters> counters;
     PackedArray<std::byte> partial;
     std::vector<int> launches, copies_in, copies_out;  ///< nodes
@@ -81,11 +85,20 @@ class RowCall {
     int taken = -1;
   };
 
+  static RowCounters* counters_of(const OnDevice& on) {
+    return on.kept ? on.kept->data() : on.sums.data(on.counters);
+  }
+  static Access counters_access(const OnDevice& on, AccessMode mode) {
+    if (!on.kept) return on.sums.access(mode, on.counters);
+    return mode == AccessMode::read ? on.kept->reads() : on.kept->accumulates();
+  }
   Stream& caller(int device) const { return *context_.streams[static_cast<std::size_t>(device)]; }
   /// Whether this call's operations are timed: the first and the third of a kind, then one in eight. The
   /// events cost microseconds, and figures that are smoothed over calls need no more.
   bool is_sampled() const;
   bool is_stepwise() const { return sink_.kind == SinkKind::offload || plan_.shared; }
+  /// Whether every device has one chunk: then nothing of one depends on another's launch.
+  bool is_one_round() const;
   bool keeps(const RowColumn& column) const { return column.row_bytes > 0; }
 
   /// Enqueues the rows of `pieces_`, and runs them to their end where the sink or failover wants that.
@@ -126,14 +139,20 @@ class RowCall {
   void add_reduction();
   void add_counters();
 
+  /// Gives the streams what was added to the graph so far.
+  void hand_over();
   void run_all();
   void run_stepwise();
   void release();
   void learn_from(RowResult& result);
+  void level_first(std::vector<DeviceSample>& samples) const;
 
   Executor& executor_;
   LearnedCosts& learned_;
+  CounterStore& kept_;
   RowOperation operation_;
+  /// RowOperation::launch, which every chunk's operation shares.
+  std::shared_ptr<const std::function<void(LaunchContext&, const RowLaunch&)>> body_;
   RowSource source_;
   RowSink sink_;
   RowOptions options_;
@@ -168,6 +187,8 @@ class RowCall {
   Event entered_, left_;
   std::vector<Event> freed_;  ///< on host and sim, where a stream frees when it gets there
   std::exception_ptr error_;
+  CallStamps stamps_;
+  LapClock clock_;
 };
 
 }  // namespace shardwise

@@ -4,8 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "dispatch/call_stamps.hpp"
+#include "dispatch/kept_counters.hpp"
 #include "dispatch/learned_costs.hpp"
 #include "dispatch/row_operation.hpp"
+#include "dispatch/row_plan.hpp"
 #include "shardwise/dispatch/executor.hpp"
 #include "shardwise/dispatch/rows.hpp"
 #include "shardwise/runtime/pending.hpp"
@@ -26,7 +29,10 @@ class RowDispatcher {
   /// cleared what they hold may be anything.
   const std::string& lost_exit() const { return lost_exit_; }
   void clear_lost_exit() { lost_exit_.clear(); }
-  LearnedCosts& learned() { return learned_; }
+  /// Of counters that it holds on a device between calls, as memory of the scene.
+  std::uint64_t kept_bytes(int device) const { return kept_.bytes(executor_.devices()[device]); }
+  /// Where the time of the call that was waited for last went.
+  const CallStamps& last_stamps() const { return last_stamps_; }
 
   /// Blocks until every call that runs on streams of a caller's own is done: nothing else orders what the
   /// scene does to its replicas behind what such calls read.
@@ -34,7 +40,7 @@ class RowDispatcher {
 
  private:
   Pending<RowResult> run_alone(RowOperation operation, RowSource source, RowSink sink,
-                               const RowOptions& options, DispatchReport report, std::int64_t rows);
+                               const RowOptions& options, RowPlan plan, CallStamps stamps);
 
   void note_foreign_call(Event end);
 
@@ -42,7 +48,9 @@ class RowDispatcher {
   std::vector<Event> foreign_calls_;  ///< the ends of calls on streams that are not the executor's
   std::string lost_exit_;
   LearnedCosts learned_;
+  CounterStore kept_;
   std::int64_t spread_calls_ = 0;
+  CallStamps last_stamps_;
 };
 
 }  // namespace shardwise

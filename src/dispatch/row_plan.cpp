@@ -18,8 +18,9 @@ namespace {
 /// A call is taken off one device only where that is clearly predicted to win: predictions err by a few
 /// percent.
 constexpr double clear_win = 0.92;
-/// What a sharded call is taken to cost above its slowest device until that was measured.
-constexpr double unmeasured_fixed_s = 150e-6;
+/// What a call on several devices is taken to cost above its slowest device until that was measured. Direct
+/// ones have a launch a device and nothing else to wait for.
+constexpr double unmeasured_fixed_s = 150e-6, unmeasured_direct_s = 80e-6;
 /// A chunk with fewer bytes for the host is copied in about the time that one launch more costs.
 constexpr std::uint64_t least_halved_bytes = 16 << 20;
 constexpr int slots_per_device = 3;  // one coming in, one computing, one going out
@@ -138,7 +139,9 @@ std::vector<double> Planner::above_floor(std::vector<double> split) const {
 double Planner::fixed(DispatchMode mode) const {
   const double known = learned ? learned->fixed_s[static_cast<std::size_t>(mode)] : -1;
   if (known >= 0) return known;
-  return mode == DispatchMode::master ? 0 : unmeasured_fixed_s;
+  return mode == DispatchMode::master   ? 0
+         : mode == DispatchMode::direct ? unmeasured_direct_s
+                                        : unmeasured_fixed_s;
 }
 
 void Planner::resolve_weights() {
@@ -181,11 +184,12 @@ void Planner::choose_between(const std::vector<DeviceRowCost>& cost) {
   };
   DispatchMode mode = DispatchMode::pipelined;
   Prediction best = predict(mode, Overlap::pipelined);
-  std::string others = fmt::format("pipelined {:.3g} ms", best.seconds * 1e3);
+  const double pipelined_s = best.seconds;
+  double direct_s = -1;
   const Prediction master = predict_master(plan.rows, cost, fixed(DispatchMode::master));
   if (may_be_direct) {
     const Prediction direct = predict(DispatchMode::direct, Overlap::direct);
-    others += fmt::format(", direct {:.3g} ms", direct.seconds * 1e3);
+    direct_s = direct.seconds;
     // Asked last: whether memory is reachable takes the driver microseconds to say.
     if (direct.seconds <= best.seconds &&
         (!weights.empty() || direct.seconds <= clear_win * master.seconds) && direct_possible()) {
@@ -193,13 +197,18 @@ void Planner::choose_between(const std::vector<DeviceRowCost>& cost) {
       mode = DispatchMode::direct;
     }
   }
-  if (weights.empty()) {
-    others += fmt::format(", master {:.3g} ms", master.seconds * 1e3);
-    if (best.seconds > clear_win * master.seconds)
-      return use(DispatchMode::master, master.weights, master.seconds,
-                 "no clear win over the master alone is predicted (" + others + ")");
-  }
-  use(mode, weights.empty() ? best.weights : weights, best.seconds, "predicted best (" + others + ")");
+  const bool is_free = weights.empty(), none_wins = is_free && best.seconds > clear_win * master.seconds;
+  if (none_wins)
+    use(DispatchMode::master, master.weights, master.seconds, {});
+  else
+    use(mode, is_free ? best.weights : weights, best.seconds, {});
+  plan.reason = [=, master_s = master.seconds] {
+    std::string times = fmt::format("pipelined {:.3g} ms", pipelined_s * 1e3);
+    if (direct_s >= 0) times += fmt::format(", direct {:.3g} ms", direct_s * 1e3);
+    if (is_free) times += fmt::format(", master {:.3g} ms", master_s * 1e3);
+    return (none_wins ? "no clear win over the master alone is predicted (" : "predicted best (") + times +
+           ")";
+  };
 }
 
 void Planner::choose() {
@@ -280,6 +289,7 @@ void Planner::make_shards() {
     if (!decision.kept) {
       plan.mode = DispatchMode::master;
       plan.report.reason = decision.reason;
+      plan.reason = nullptr;
       plan.report.predicted_s = 0;
     }
     for (const Shard& shard : decision.shards)
@@ -348,6 +358,7 @@ void Planner::make_chunks() {
     if (shard.chunks.chunk_count > 1 && plan.mode != DispatchMode::chunked) {
       plan.mode = DispatchMode::chunked;
       plan.report.reason = shard.chunks.reason;
+      plan.reason = nullptr;
     }
   }
   // A master that computes nothing still holds what it holds.

@@ -1,7 +1,9 @@
 #pragma once
 // How a call on rows is spread: mode, weights, shards and chunks, each with its reason. Touches no device.
 
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dispatch/learned_costs.hpp"
@@ -28,6 +30,11 @@ struct RowPlan {
   bool shared = false;  ///< devices take their next chunk when they are through with one (weights are free)
   std::vector<RowShard> shards;
   DispatchReport report;
+  /// Where set, report.reason is still to be made: by complete(), once the launches are under way.
+  std::function<std::string()> reason;
+  void complete() {
+    if (reason) report.reason = std::exchange(reason, nullptr)();
+  }
 };
 
 /// Bytes of the columns of a row.

@@ -130,7 +130,7 @@ std::int64_t rows_of_columns(const RowOperation& operation, const RowSource& sou
     throw Error(ErrorClass::internal, fmt::format("{}: {} input columns for {}", operation.name,
                                                   source.columns.size(), operation.inputs.size()));
   std::int64_t rows = -1;
-  std::string first;
+  const std::string* first = nullptr;
   for (std::size_t c = 0; c < source.columns.size(); ++c) {
     const RowColumn& wanted = operation.inputs[c];
     const RowInput& given = source.columns[c];
@@ -143,16 +143,15 @@ std::int64_t rows_of_columns(const RowOperation& operation, const RowSource& sou
     const std::int64_t count = given.rows / slots;
     if (rows < 0) {
       rows = count;
-      first = wanted.name;
+      first = &wanted.name;
     } else if (count != rows) {
       throw_usage(fmt::format("{}: {} has {} rows and does not match the ray batch size: {} has {}",
-                              operation.name, wanted.name, count, first, rows));
+                              operation.name, wanted.name, count, *first, rows));
     }
-    const std::string what = operation.name + ": " + wanted.name;
     if (source.kind == SourceKind::on_host)
-      require_on_host(given.data, what);
+      require_on_host(given.data, operation.name, wanted.name);
     else
-      require_on_master(devices, given.data, what);
+      require_on_master(devices, given.data, operation.name, wanted.name);
   }
   return rows < 0 ? 0 : rows;
 }
@@ -220,13 +219,14 @@ void check_sink(const RowOperation& operation, const RowSink& sink, std::int64_t
     if (memory.data() == nullptr) continue;
     const RowColumn& column = operation.outputs[c];
     const auto needed = static_cast<std::uint64_t>(rows) * column.row_bytes;
-    const std::string what = operation.name + ": output " + column.name;
+    const std::string what = "output " + column.name;
     if (memory.size() < needed)
-      throw_usage(fmt::format("{} has {} bytes, {} rows need {}", what, memory.size(), rows, needed));
+      throw_usage(fmt::format("{}: {} has {} bytes, {} rows need {}", operation.name, what, memory.size(),
+                              rows, needed));
     if (sink.kind == SinkKind::to_host)
-      require_on_host(memory.data(), what);
+      require_on_host(memory.data(), operation.name, what);
     else
-      require_on_master(devices, memory.data(), what);
+      require_on_master(devices, memory.data(), operation.name, what);
   }
 }
 

@@ -4,6 +4,9 @@
 //
 // Invariants, under mutex_: a ticket that has not ended is in exactly one queue or is running in exactly one
 // attempt that counts; its cost is promised to that device and to no other; ended tickets never change.
+//
+// job_placing.cpp puts jobs into queues, job_taking.cpp hands them to workers, job_ending.cpp decides what
+// becomes of them afterwards, job_queue.cpp has the queues, those who wait, and the report.
 
 #include <condition_variable>
 #include <cstdint>

@@ -123,6 +123,8 @@ std::string Nvrtc::compile(const std::string& name, const std::string& text,
 
 struct CudaDriver::Api {
   int (*error_string)(int, const char**) = nullptr;
+  int (*stream_context)(void*, void**) = nullptr;
+  int (*set_context)(void*) = nullptr;
   int (*module_load)(void**, const void*) = nullptr;
   int (*module_function)(void**, void*, const char*) = nullptr;
   int (*launch)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**,
@@ -135,6 +137,8 @@ CudaDriver::CudaDriver() {
     throw_usage("CUDA source programs need the NVIDIA driver (libcuda.so.1), which was not found");
   static Api api;
   find(library, "cuGetErrorString", api.error_string);
+  find(library, "cuStreamGetCtx", api.stream_context);
+  find(library, "cuCtxSetCurrent", api.set_context);
   find(library, "cuModuleLoadData", api.module_load);
   find(library, "cuModuleGetFunction", api.module_function);
   find(library, "cuLaunchKernel", api.launch);
@@ -154,6 +158,12 @@ void CudaDriver::fail(int code, const std::string& what) const {
   for (const int fatal : kCudaFatal)
     if (code == fatal) error_class = ErrorClass::lost;
   throw Error(error_class, fmt::format("{}: CUDA driver error {} ({})", what, code, text ? text : "unknown"));
+}
+
+void CudaDriver::use_context_of(void* stream) const {
+  void* context = nullptr;
+  if (const int error = api_->stream_context(stream, &context)) fail(error, "cuStreamGetCtx");
+  if (const int error = api_->set_context(context)) fail(error, "cuCtxSetCurrent");
 }
 
 void* CudaDriver::load_kernel(const std::string& code, const std::string& kernel,

@@ -30,11 +30,15 @@ class Nvrtc {
 };
 
 /// What of the driver is used: modules and launches in the current context.
+/// The runtime makes its context a thread's current one late: a thread that has made no call of it on its
+/// first device has none. use_context_of() comes before everything else.
 class CudaDriver {
  public:
   /// Throws a usage Error where there is no driver.
   static const CudaDriver& get();
 
+  /// Makes the context of a stream this thread's current one.
+  void use_context_of(void* stream) const;
   /// The kernel of this name in machine code, loaded into the current context for good. Throws a data Error
   /// for a name that is not there, with the way to spell it.
   void* load_kernel(const std::string& code, const std::string& kernel, const std::string& source_name) const;

@@ -142,6 +142,7 @@ void SourcePrograms::launch(const CudaSource& source, JobContext& job) {
   // The job, hence what is captured by reference, lives until its device is done.
   job.launch(source.kernel, threads,
              [this, &source, &launch, machine_code, name, pointers](LaunchContext& context) mutable {
+               CudaDriver::get().use_context_of(context.native_stream());
                void* const function = kernel(machine_code, name, source, context.device());
                std::vector<void*> arguments;
                for (void*& pointer : pointers) arguments.push_back(&pointer);

@@ -4,10 +4,10 @@
 
 #include <array>
 #include <cstring>
-#include <numeric>
 #include <stdexcept>
 
 #include "radio/coverage_plan.hpp"
+#include "shardwise/dispatch/rank_rows.hpp"
 #include "shardwise/runtime/error.hpp"
 #include "shardwise/shard/weights.hpp"
 
@@ -77,11 +77,7 @@ void join_on_rank_0(Communicator& ranks, CoverageSums& sums) {
 }  // namespace
 
 Window rank_lanes(Communicator& ranks, const DeviceSet& devices, Window whole, const SplitOptions& split) {
-  double weight = 0;
-  if (split.weights.empty())
-    for (int d = 0; d < devices.size(); ++d) weight += devices[d].info().threads;
-  else
-    weight = std::accumulate(split.weights.begin(), split.weights.end(), 0.0);
+  const double weight = rank_weight(devices, split);
   std::vector<double> weights;
   for (const std::vector<std::byte>& bytes :
        ranks.gather_all(std::as_bytes(std::span(&weight, 1)), "coverage: weights of the ranks"))

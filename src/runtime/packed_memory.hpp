@@ -41,6 +41,7 @@ class PackedMemory {
   }
   Access access(AccessMode mode) const { return memory_.access(mode); }
   std::uint64_t bytes() const { return memory_.bytes(); }
+  void* base() const { return memory_.data(); }
 
  private:
   std::uint64_t size_ = 0;

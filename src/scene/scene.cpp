@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "dispatch/row_dispatcher.hpp"
+#include "runtime/warm_up.hpp"
 #include "scene/bvh8_builder.hpp"
 #include "scene/edge_bvh.hpp"
 #include "scene/face_data.hpp"
@@ -74,6 +75,8 @@ void Scene::build() {
   rows_->clear_lost_exit();
   edge_bvh_.reset();
   for (const auto& replica : replicas_) replica->drop_edges();
+  for (int d = 0; d < devices().size(); ++d)
+    if (!has_left(d)) warm_up(*executor_->default_context().streams[static_cast<std::size_t>(d)]);
   broadcast("build");
 }
 
@@ -229,7 +232,10 @@ void Scene::require_ready(const std::string& op) const {
 }
 
 std::vector<std::pair<std::string, std::uint64_t>> Scene::scene_bytes(int device) const {
-  return replica(device).bytes();
+  auto bytes = replica(device).bytes();
+  const std::uint64_t counters = rows_->kept_bytes(device);
+  if (counters > 0) bytes.emplace_back("row counters", counters);
+  return bytes;
 }
 
 std::string Scene::tracer_name(int device) const {

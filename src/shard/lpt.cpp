@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <sstream>
 #include <stdexcept>
@@ -58,38 +59,61 @@ void check_items(std::span<const CostItem> items) {
   if (twice != ids.end()) refuse("item ", *twice, " is listed twice; ids are unique in a batch");
 }
 
-// Positions of the items by cost, greatest first, ties by smaller id.
-std::vector<std::uint32_t> by_cost(std::span<const CostItem> items) {
-  if (items.size() > std::numeric_limits<std::uint32_t>::max())
-    refuse(items.size(), " items; at most 2^32 - 1 are accepted");
-  std::vector<std::uint32_t> order(items.size());
-  std::iota(order.begin(), order.end(), std::uint32_t{0});
-  if (!ascends(items))
-    std::sort(order.begin(), order.end(),
-              [&](std::uint32_t a, std::uint32_t b) { return items[a].id < items[b].id; });
-  // Stable passes over the digits of (most - cost), so ties stay by id.
+// An item on its way through the plan. What it is known by travels with its cost: looking either up in the
+// caller's list would miss the caches once an item.
+struct Entry {
+  std::uint64_t key;  // most - cost
+  std::uint64_t tag;  // its id, or its position
+};
+
+struct Ordered {
+  std::unique_ptr<Entry[]> entries;
+  std::size_t count = 0;
   std::uint64_t most = 0;
-  for (const CostItem& item : items) most = std::max(most, item.cost);
-  struct Entry {
-    std::uint64_t key;
-    std::uint32_t position;
-  };
-  std::vector<Entry> from(items.size()), to(items.size());
-  for (std::size_t i = 0; i < order.size(); ++i) from[i] = {most - items[order[i]].cost, order[i]};
+  std::uint64_t cost(std::size_t i) const { return most - entries[i].key; }
+};
+
+enum class Tag { id, position };
+
+// The items by cost, greatest first, ties by smaller id.
+Ordered by_cost(std::span<const CostItem> items, Tag tag) {
+  const std::size_t count = items.size();
+  std::uint64_t most = 0;
+  bool ascending = true;
+  for (std::size_t i = 0; i < count; ++i) {
+    most = std::max(most, items[i].cost);
+    ascending = ascending && (i == 0 || items[i - 1].id < items[i].id);
+  }
+  // Every entry is written before it is read.
+  auto from = std::make_unique_for_overwrite<Entry[]>(count),
+       to = std::make_unique_for_overwrite<Entry[]>(count);
+  if (ascending) {
+    for (std::size_t i = 0; i < count; ++i)
+      from[i] = {most - items[i].cost, tag == Tag::id ? items[i].id : i};
+  } else {
+    std::vector<std::size_t> order(count);
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::sort(order.begin(), order.end(),
+              [&](std::size_t a, std::size_t b) { return items[a].id < items[b].id; });
+    for (std::size_t i = 0; i < count; ++i) {
+      const CostItem& item = items[order[i]];
+      from[i] = {most - item.cost, tag == Tag::id ? item.id : order[i]};
+    }
+  }
+  // Stable passes over the digits of the keys, so ties stay by id.
   constexpr int kBits = 11;
   for (int shift = 0; shift < 64 && (most >> shift) != 0; shift += kBits) {
     std::array<std::size_t, std::size_t{1} << kBits> begin{};
     const auto digit = [&](const Entry& entry) {
       return static_cast<std::size_t>(entry.key >> shift) & (begin.size() - 1);
     };
-    for (const Entry& entry : from) ++begin[digit(entry)];
+    for (std::size_t i = 0; i < count; ++i) ++begin[digit(from[i])];
     std::size_t sum = 0;
-    for (std::size_t& count : begin) sum += std::exchange(count, sum);
-    for (const Entry& entry : from) to[begin[digit(entry)]++] = entry;
+    for (std::size_t& place : begin) sum += std::exchange(place, sum);
+    for (std::size_t i = 0; i < count; ++i) to[begin[digit(from[i])]++] = from[i];
     from.swap(to);
   }
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = from[i].position;
-  return order;
+  return {std::move(from), count, most};
 }
 
 void check_total(std::span<const DeviceLoad> devices, std::span<const CostItem> items) {
@@ -204,8 +228,6 @@ CostPlan partition_lpt(std::span<const DeviceLoad> devices, std::span<const Cost
     }
   }
 
-  const std::vector<std::uint32_t> order = by_cost(items);
-
   CostPlan plan;
   Wide total = 0;
   for (const DeviceLoad& device : devices) {
@@ -213,23 +235,35 @@ CostPlan partition_lpt(std::span<const DeviceLoad> devices, std::span<const Cost
     total += device.queued_cost;
   }
   const bool by_load = equal_speeds(devices) && !fits;
-  if (by_load)
-    for (DeviceAssignment& device : plan.devices) device.ids.reserve(items.size() / devices.size() + 1);
-  LeastLoaded least(devices);
-  for (const std::uint32_t position : order) {
-    const CostItem& item = items[position];
-    const std::size_t at =
-        by_load ? least.take(item.cost) : earliest(plan.devices, item.cost, position, fits);
-    plan.devices[at].ids.push_back(item.id);
-    plan.devices[at].cost += item.cost;
-    total += item.cost;
+  const Ordered order = by_cost(items, by_load ? Tag::id : Tag::position);
+  if (by_load) {
+    // Unlike costs give unlike numbers of items; a quarter more is room enough for most.
+    const std::size_t each = items.size() / devices.size();
+    for (DeviceAssignment& device : plan.devices) device.ids.reserve(each + each / 4 + 1);
+    LeastLoaded least(devices);
+    for (std::size_t i = 0; i < order.count; ++i) {
+      const std::uint64_t cost = order.cost(i);
+      DeviceAssignment& device = plan.devices[least.take(cost)];
+      device.ids.push_back(order.entries[i].tag);
+      device.cost += cost;
+      total += cost;
+    }
+  } else {
+    for (std::size_t i = 0; i < order.count; ++i) {
+      const std::size_t position = order.entries[i].tag;
+      const CostItem& item = items[position];
+      DeviceAssignment& device = plan.devices[earliest(plan.devices, item.cost, position, fits)];
+      device.ids.push_back(item.id);
+      device.cost += item.cost;
+      total += item.cost;
+    }
   }
 
   for (const DeviceAssignment& device : plan.devices)
     plan.makespan = std::max(plan.makespan, static_cast<double>(device.cost) / device.speed);
   const std::size_t m = devices.size();
-  plan.lower_bound = bound_of(devices, total, order.empty() ? 0 : items[order[0]].cost,
-                              order.size() > m ? items[order[m - 1]].cost + items[order[m]].cost : 0);
+  plan.lower_bound = bound_of(devices, total, order.count == 0 ? 0 : order.cost(0),
+                              order.count > m ? order.cost(m - 1) + order.cost(m) : 0);
   plan.ratio = plan.lower_bound > 0 ? std::max(1.0, plan.makespan / plan.lower_bound) : 1;
   return plan;
 }

@@ -320,5 +320,32 @@ TEST_F(CliCoverage, ExistingOutputIsReplacedOnlyAtTheEnd) {
   EXPECT_EQ(read("m.npy").substr(1, 5), "NUMPY");
 }
 
+/// A deadline that no launch keeps ends the run with one error and no output; one that all keep changes
+/// nothing. What hangs in a simulation is waited for so long in virtual time, and others may take its work
+/// over.
+TEST_F(CliCoverage, ADeadlineEndsWhatGetsNothingDone) {
+  std::vector<std::string> arguments = coverage({"--map", path("m.npy"), "--deadline", "1e-6"});
+  *std::find(arguments.begin(), arguments.end(), "40k") = "20M";
+  expect_one_line_error(run(arguments), 1, "no device has got anything done for 1e-06 s (--deadline)");
+  EXPECT_FALSE(exists("m.npy"));
+  EXPECT_TRUE(leftovers().empty());
+  EXPECT_EQ(run(coverage({"--map", path("m.npy"), "--deadline", "100"})).code, 0);
+  for (const char* bad : {"0", "-1", "soon"})
+    expect_one_line_error(run(coverage({std::string("--deadline=") + bad})), 2, "--deadline");
+
+  const auto hanging = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments{"coverage",   box_scene(), "--tx",         "0,0,30",
+                                       "--samples",  "20k",       "--devices",    "sim:3",
+                                       "--min-rows", "0",         "--sim-faults", "device 1 launch 2 hangs",
+                                       "--deadline", "7"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(arguments);
+  };
+  expect_one_line_error(hanging({"--quiet"}), 1, "has not ended within 7 s, the deadline");
+  const Outcome goes_on = hanging({"--on-device-failure", "failover"});
+  EXPECT_EQ(goes_on.code, 0) << goes_on.err;
+  EXPECT_NE(goes_on.err.find("within 7 s, the deadline"), std::string::npos) << goes_on.err;
+}
+
 }  // namespace
 }  // namespace shardwise::test

@@ -90,6 +90,20 @@ TEST_F(BadInput, TransmitterOutsideTheAreaIsAWarning) {
       << outcome.err;
 }
 
+TEST_F(BadInput, AFrequencyWithoutItsUnitIsAWarning) {
+  const Outcome outcome = run(coverage({"--frequency", "3.5"}));
+  EXPECT_NE(outcome.err.find("warning: --frequency 3.5Hz is a wavelength of"), std::string::npos)
+      << outcome.err;
+}
+
+TEST_F(BadInput, ManyWarningsOfTransmittersAreCounted) {
+  std::vector<std::string> more;
+  for (int i = 0; i < 40; ++i) more.insert(more.end(), {"--tx", std::to_string(500 + i) + ",0,10"});
+  const Outcome outcome = run(coverage(more));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("30 more warnings like these"), std::string::npos) << outcome.err;
+}
+
 TEST_F(BadInput, NumbersThatMeanNothing) {
   const std::vector<std::pair<std::string, std::vector<std::string>>> bad{
       {"--samples", {"0", "-5", "nan", "1.5", "many"}},
@@ -140,7 +154,7 @@ TEST_F(BadInput, WordingOfAUsageError) {
 }
 
 TEST_F(BadInput, OptionsOfLaterVersionsAreRefusedByName) {
-  for (const char* option : {"--diffraction", "--coherent", "--mode", "--deadline", "--calibration"}) {
+  for (const char* option : {"--diffraction", "--coherent", "--mode"}) {
     expect_one_line_error(run(coverage({option, "1"})), 2, std::string(option) + " is not in this version");
     expect_one_line_error(run(coverage({std::string(option) + "=1"})), 2, "not in this version");
   }

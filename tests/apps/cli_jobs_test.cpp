@@ -215,6 +215,10 @@ TEST_F(JobsProgram, BatchErrorsNameLineAndKey) {
   refuse({good, R"({"id": "b", "comand": ["true"]})"},
          "batch.jsonl:2: unknown key 'comand'; did you mean 'command'?");
   refuse({good, "{nonsense"}, "batch.jsonl:2: no JSON, at character 3");
+  refuse({R"({"id": "a", "id": "b", "command": ["true"]})"}, "batch.jsonl:1: the key \"id\" comes twice");
+  refuse({R"({"id": "a", "command": )" + std::string(100'000, '[') + std::string(100'000, ']') + "}"},
+         "is nested more than 16 deep");
+  refuse({R"({"id": "results.csv", "command": ["true"]})"}, "that the folder of results has for itself");
   refuse({"[1]"}, "batch.jsonl:1: is no JSON object");
   refuse({good, "", good}, "batch.jsonl:3: the id 'a' is that of line 1, too");
   refuse({R"({"command": ["true"]})"}, "batch.jsonl:1: has neither 'id' nor 'key'");

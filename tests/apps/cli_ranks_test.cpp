@@ -301,5 +301,110 @@ TEST_F(Ranks, ASignalToOneRankStopsAll) {
   expect_nothing_written();
 }
 
+/// Jobs that note in a file that they began.
+std::string noting_jobs(int count, const std::string& log, const std::string& also_in_job_2 = "true") {
+  std::string text;
+  for (int i = 0; i < count; ++i) {
+    const std::string job =
+        "echo " + std::to_string(i) + " >> " + log + "; sleep 0.05; " + (i == 2 ? also_in_job_2 : "true");
+    text +=
+        Json{{"id", "job" + std::to_string(i)}, {"cost", 1 + i % 3}, {"command", {"sh", "-c", job}}}.dump() +
+        "\n";
+  }
+  return text;
+}
+std::vector<int> sorted_lines(const std::string& text) {
+  std::istringstream lines(text);
+  std::vector<int> numbers;
+  for (int number; lines >> number;) numbers.push_back(number);
+  std::ranges::sort(numbers);
+  return numbers;
+}
+
+TEST_F(Ranks, JobsArePlacedAndPulledOnce) {
+  constexpr int count = 16;
+  write("batch.jsonl", noting_jobs(count, path("log")));
+  const std::vector<std::string> command{
+      "jobs",     path("batch.jsonl"), "-o",     path("out"),        "--devices",
+      "host:1x1", "--quiet",           "--json", path("report.json")};
+  const Outcome outcome = run(on(3, command));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Json report = Json::parse(read("report.json"));
+  EXPECT_EQ(report["done"], count);
+  ASSERT_EQ(report["ranks"].size(), 3u);
+  int total = 0;
+  for (const Json& rank : report["ranks"]) {
+    EXPECT_GT(rank["jobs"], 0) << "every rank has to have had work";
+    total += rank["jobs"].get<int>();
+  }
+  EXPECT_EQ(total, count);
+  const std::vector<int> begun = sorted_lines(read("log"));
+  ASSERT_EQ(begun.size(), static_cast<std::size_t>(count)) << "each job once";
+  for (int i = 0; i < count; ++i) EXPECT_EQ(begun[static_cast<std::size_t>(i)], i);
+  // All is done: a rerun begins nothing.
+  EXPECT_EQ(run(on(2, command)).code, 0);
+  EXPECT_EQ(sorted_lines(read("log")).size(), static_cast<std::size_t>(count));
+  // A failing job fails the command, once, and the others run.
+  write("batch.jsonl", noting_jobs(4, path("log2"), "exit 7"));
+  std::vector<std::string> failing = command;
+  *std::find(failing.begin(), failing.end(), path("out")) = path("failing");
+  const Outcome failed = run(on(2, failing));
+  EXPECT_EQ(failed.code, 1) << failed.err;
+  EXPECT_EQ(errors_in(failed), 1) << failed.err;
+  EXPECT_EQ(sorted_lines(read("log2")), (std::vector<int>{0, 1, 2, 3}));
+}
+
+TEST_F(Ranks, AfterADeadRankARerunDoesTheRest) {
+  constexpr int count = 12;
+  // Job 2 kills its rank, the first time.
+  const std::string marker = path("killed");
+  write("batch.jsonl",
+        noting_jobs(count, path("log"),
+                    "if [ ! -e " + marker + " ]; then touch " + marker + "; kill -9 $PPID; fi"));
+  const std::vector<std::string> command{
+      "jobs",     path("batch.jsonl"), "-o",     path("out"),        "--devices",
+      "host:1x1", "--quiet",           "--json", path("report.json")};
+  const Outcome died = run(on(3, command));
+  EXPECT_NE(died.code, 0);
+  EXPECT_FALSE(exists("report.json"));
+  const std::vector<int> first = sorted_lines(read("log"));
+  int done_before = 0;
+  for (int i = 0; i < count; ++i) done_before += exists("out/job" + std::to_string(i) + "/result.json");
+  const Outcome again = run(on(3, command));
+  ASSERT_EQ(again.code, 0) << again.err;
+  const Json report = Json::parse(read("report.json"));
+  EXPECT_EQ(report["done"], count);
+  EXPECT_EQ(report["kept"], done_before);
+  EXPECT_EQ(sorted_lines(read("log")).size(), first.size() + static_cast<std::size_t>(count - done_before));
+}
+
+TEST_F(Ranks, ASweepIsSharedAndKept) {
+  box_scene();
+  write("plan.toml",
+        "[defaults]\nscene = \"scene.xml\"\nsamples = \"20k\"\ncell = 5\n"
+        "[[run]]\nname = \"a\"\ntx = [\"-10,0,10\", \"-20,5,10\", \"0,-20,15\"]\nfrequency = [\"1GHz\", "
+        "\"3.5GHz\"]\n");
+  const auto sweep = [&](int ranks, const std::string& out) {
+    const Outcome outcome = run(on(ranks, {"sweep", path("plan.toml"), "-o", path(out), "--devices",
+                                           "host:1x1", "--quiet", "--json", path(out + ".json")}));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.code == 0 ? Json::parse(read(out + ".json")) : Json();
+  };
+  const Json alone = sweep(1, "alone"), shared = sweep(3, "shared");
+  EXPECT_EQ(alone["computed"], 6);
+  ASSERT_EQ(shared["ranks"].size(), 3u);
+  int computed = 0, compared = 0;
+  for (const Json& rank : shared["ranks"]) computed += rank["runs"].get<int>();
+  EXPECT_EQ(computed, 6);
+  for (const auto& entry : std::filesystem::directory_iterator(path("alone"))) {
+    const std::string name = entry.path().filename().string();
+    if (!entry.is_directory() || !exists("alone/" + name + "/map.npy")) continue;
+    EXPECT_EQ(read("shared/" + name + "/map.npy"), read("alone/" + name + "/map.npy")) << name;
+    ++compared;
+  }
+  EXPECT_EQ(compared, 6);
+  EXPECT_EQ(sweep(2, "shared")["from_cache"], 6);
+}
+
 }  // namespace
 }  // namespace shardwise::test

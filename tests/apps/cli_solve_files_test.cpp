@@ -125,7 +125,7 @@ TEST_F(CliSolveFiles, RefusesArraysThatDoNotFit) {
 }
 
 TEST_F(CliSolveFiles, RefusesWordsThatMeanNothing) {
-  refused({"poisson", "--size", "8", "--rhs", ""}, 2, "--rhs: is empty");
+  refused({"poisson", "--size", "8", "--rhs", ""}, 2, "--rhs is empty");
   refused({"poisson", "--size", "8x8", "--rhs", "z"}, 2, "depends on z");
   refused({"poisson", "--size", "8x8", "--rhs", "t"}, 2, "depends on t");
   refused({"poisson", "--size", "8", "--rhs", "1/0"}, 2, "inf at cell (0, 0, 0)");

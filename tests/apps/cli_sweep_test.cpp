@@ -177,6 +177,12 @@ TEST_F(Sweep, PlanErrorsNameLineAndKey) {
   refuse("[default]\ncell = 3\n" + run_table, "plan.toml:1: unknown key 'default'; did you mean 'defaults'?");
   refuse("[[run]]\nscene = \n", "plan.toml:2: no TOML");
   refuse("[defaults]\ncell = 3\n", "there is no [[run]]");
+  refuse("[run]\nscene = \"scene.xml\"\n", "plan.toml:1: 'run' is one table; write [[run]]");
+  const std::string ten = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]\n";
+  refuse(run_table + "bounces = " + ten + "seed = " + ten + "cell = " + ten + "height = " + ten +
+             "frequency = " + ten + "samples = " + ten,
+         "multiply to 1e+06 runs");
+  refuse(run_table + "name = \"runs.csv\"\n", "is a name that the folder of results has for itself");
   refuse(run_table + "png = \"a.png\"\n", "plan.toml:4: 'png' is not a run's: sweep decides it");
   refuse(run_table + "cell = []\n", "plan.toml:4: 'cell' is an empty list");
   refuse(run_table + "cell = [[1, 2]]\n", "plan.toml:4: 'cell' is a list of lists, which only tx may be");
@@ -184,7 +190,7 @@ TEST_F(Sweep, PlanErrorsNameLineAndKey) {
   refuse(run_table + "strict = \"yes\"\n", "'strict' is 'yes'; write true or false");
   refuse("[[run]]\nscene = \"scene.xml\"\n", "plan.toml:1: run 'scene': coverage needs a transmitter");
   refuse(run_table + run_table, "plan.toml:4: the run 'scene' is that of line 1, too");
-  refuse("[[run]]\nscene = \"nowhere.xml\"\ntx = \"0,0,30\"\n", "nowhere.xml' does not exist");
+  refuse("[[run]]\nscene = \"nowhere.xml\"\ntx = \"0,0,30\"\n", "nowhere.xml', which does not exist");
   refuse(run_table + "area = \"1,1,0,0\"\n", "--area is empty");
   expect_one_line_error(run({"sweep", path("missing.toml"), "-o", path("out")}), 3, "missing.toml");
   plan(run_table);

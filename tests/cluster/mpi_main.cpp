@@ -14,14 +14,16 @@ namespace {
 std::shared_ptr<Communicator> world;
 
 class PrintFailures final : public ::testing::EmptyTestEventListener {
+  void OnTestStart(const ::testing::TestInfo& test) override {
+    test_ = std::string(test.test_suite_name()) + "." + test.name();
+  }
   void OnTestPartResult(const ::testing::TestPartResult& result) override {
     if (!result.failed()) return;
-    const ::testing::TestInfo* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    std::fprintf(stderr, "[rank %d] %s.%s failed: %s:%d: %s\n", ranks().rank(),
-                 test != nullptr ? test->test_suite_name() : "", test != nullptr ? test->name() : "",
+    std::fprintf(stderr, "[rank %d] %s failed: %s:%d: %s\n", ranks().rank(), test_.c_str(),
                  result.file_name() != nullptr ? result.file_name() : "", result.line_number(),
                  result.message());
   }
+  std::string test_;  // asked for in a callback, GoogleTest waits for itself
 };
 
 }  // namespace
@@ -38,6 +40,7 @@ int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
   MpiOptions options;
   options.deadline_s = 30;
+  options.busy_deadline_s = 60;
   world = mpi_world(options);
   const char* wanted = std::getenv("SHARDWISE_TEST_RANKS");
   if (wanted != nullptr && std::atoi(wanted) != world->size()) {

@@ -204,8 +204,13 @@ TEST(ExecutorEdges, TheLatestOfSeveralDependenciesOnAStreamImpliesTheOthers) {
                                                        "sim:0/compute exit -> caller of sim:0"}));
 }
 
-TEST(ExecutorEdges, AnEmptyGraphMakesNoneAndFinishes) {
-  const DeviceSet devices = open_devices("host:2x1");
+/// What does not depend on when operations run.
+class ExecutorAnywhere : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Sets, ExecutorAnywhere, ::testing::Values("host:2x1", "sim:2"),
+                         [](const auto& info) { return info.param[0] == 'h' ? "host" : "sim"; });
+
+TEST_P(ExecutorAnywhere, AnEmptyGraphMakesNoEdgesAndFinishes) {
+  const DeviceSet devices = open_devices(GetParam());
   Executor executor(devices);
   shardwise::Run run = executor.run(Graph{});
   run.wait();
@@ -262,8 +267,8 @@ TEST(ExecutorProperty, RandomGraphsHaveNoRacesAndNoEdgeToSpare) {
   EXPECT_GT(edges_tried, 500);
 }
 
-TEST(Executor, RefusesAContextOrGraphThatDoesNotFit) {
-  const DeviceSet devices = open_devices("host:2x1");
+TEST_P(ExecutorAnywhere, RefusesAContextOrGraphThatDoesNotFit) {
+  const DeviceSet devices = open_devices(GetParam());
   Executor executor(devices);
   ExecutionContext context;
   context.streams.push_back(executor.default_context().streams[0]);

@@ -210,8 +210,13 @@ TEST(RowDispatch, EveryWayGivesTheBitsOfOneDeviceOnSimWithoutRaces) {
   sweep("sim", 5, 60, 2);
 }
 
-TEST(RowDispatch, OneDeviceWithoutChunkingTakesNoneOfTheSpreadingCode) {
-  Executor executor(open_devices("host:1x1"));
+/// What does not depend on when operations run.
+class RowDispatchAnywhere : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Sets, RowDispatchAnywhere, ::testing::Values("host:2x1", "sim:2"),
+                         [](const auto& info) { return info.param[0] == 'h' ? "host" : "sim"; });
+
+TEST_P(RowDispatchAnywhere, OneDeviceWithoutChunkingTakesNoneOfTheSpreadingCode) {
+  Executor executor(open_devices(GetParam()).first());
   RowDispatcher dispatcher(executor);
   const Batch batch = Batch::random(500, 3);
   const RowResult result =
@@ -390,8 +395,8 @@ TEST(RowDispatch, AFailingKernelIsTheCallsErrorAndTheNextOneWorks) {
   }
 }
 
-TEST(RowDispatch, BadBatchesAreRefusedBeforeAnythingRuns) {
-  Executor executor(open_devices("host:2x1"));
+TEST_P(RowDispatchAnywhere, BadBatchesAreRefusedBeforeAnythingRuns) {
+  Executor executor(open_devices(GetParam()));
   RowDispatcher dispatcher(executor);
   Batch batch = Batch::random(10, 8);
   const auto message = [&](const RowSource& source, const RowSink& sink, const RowOptions& options) {

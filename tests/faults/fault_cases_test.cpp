@@ -16,11 +16,11 @@ struct Steps {
 };
 
 /// The steps of a call without faults, and its answer.
-std::pair<Bytes, Steps> clean_run(const FaultCall& call) {
+std::pair<Bytes, Steps> clean_run(const FaultCall& call, OnDeviceFailure policy = OnDeviceFailure::fail) {
   Scene scene = fault_scene();
   SimWorld& world = *scene.devices().sim_world();
   world.set_faults("");
-  const Answer answer = call.run(scene, OnDeviceFailure::fail);
+  const Answer answer = call.run(scene, policy);
   Steps steps;
   for (int d = 0; d < 3; ++d) steps.devices.push_back(world.fault_steps(d));
   EXPECT_TRUE(world.races().empty());
@@ -108,14 +108,17 @@ std::vector<std::string> scripts_of(int device, const FaultSteps& steps) {
 TEST(FaultCases, EveryFaultAtEveryStepOfEveryCall) {
   Tally total;
   for (const FaultCall& call : fault_calls()) {
-    const auto [expected, steps] = clean_run(call);
     Tally tally;
-    for (int device = 0; device < 3; ++device)
-      for (const std::string& script : scripts_of(device, steps.devices[static_cast<std::size_t>(device)]))
-        for (const OnDeviceFailure policy : {OnDeviceFailure::fail, OnDeviceFailure::failover}) {
+    // Only calls without failover use counters that the scene keeps: they have a step more or less.
+    for (const OnDeviceFailure policy : {OnDeviceFailure::fail, OnDeviceFailure::failover}) {
+      const auto [expected, steps] = clean_run(call, policy);
+      for (int device = 0; device < 3; ++device)
+        for (const std::string& script :
+             scripts_of(device, steps.devices[static_cast<std::size_t>(device)])) {
           run_case(call, script, device, policy, expected, tally);
           if (::testing::Test::HasFailure()) return;
         }
+    }
     std::printf("%-40s %5d cases: %5d right answers, %5d errors (%d faults not met)\n", call.name.c_str(),
                 tally.cases, tally.right, tally.errors, tally.not_met);
     EXPECT_GT(tally.cases, 100);

@@ -14,6 +14,7 @@
 #include "shardwise/jobs/device_cache.hpp"
 #include "shardwise/jobs/executor.hpp"
 #include "shardwise/runtime/buffer.hpp"
+#include "shardwise/runtime/copy.hpp"
 
 namespace shardwise {
 namespace {
@@ -29,6 +30,8 @@ CudaSource scaling() {
       "  if (i < n) out[i] = factor * in[i];\n"
       "}\n"
       "extern \"C\" __global__ void wild(float* out) { out[1ull << 45] = 1; }\n"
+      "extern \"C\" __global__ void null(float*) { *reinterpret_cast<volatile float*>(8) = 1; }\n"
+      "extern \"C\" __global__ void trap(float*) { asm volatile(\"trap;\"); }\n"
       "extern \"C\" __global__ void spin(long long cycles) {\n"
       "  const long long begin = clock64();\n"
       "  while (clock64() - begin < cycles) {}\n"
@@ -141,6 +144,24 @@ TEST_F(Gpu, ASourceThatDoesNotCompileShowsItsLine) {
   expect_scaled(results[2], 1, 1);
 }
 
+/// The first call that a worker's thread makes on its GPU.
+TEST_F(Gpu, ASourceProgramMayHaveNoInputs) {
+  SKIP_WITHOUT_GPUS(1);
+  SKIP_WITHOUT_NVRTC();
+  for (int round = 0; round < 3; ++round) {
+    JobExecutor jobs = JobExecutor::all("cuda");
+    CudaSource source = scaling();
+    source.kernel = "spin";
+    std::vector<Job> batch(4);
+    for (Job& job : batch) {
+      job.program = JobProgram::source(source);
+      job.launch.scalars = {job_scalar(1000ll)};
+    }
+    for (const JobResult& result : jobs.run(std::move(batch)))
+      EXPECT_EQ(result.status, JobStatus::done) << (result.error ? result.error->message : "");
+  }
+}
+
 TEST_F(Gpu, ShortJobsOfOneProgramShareEvents) {
   SKIP_WITHOUT_GPUS(1);
   JobExecutor jobs = JobExecutor::on("cuda", {0});
@@ -189,37 +210,62 @@ TEST_F(Gpu, CachesKeepBuffersOfTheirDevice) {
   expect_at_rest(jobs);
 }
 
-// What a kernel that writes to nowhere does to the GPU, and to the others of the process: said, and in any
-// case every job ends. Its CUDA context does not survive, so it runs in a process of its own, which is this
-// program again with FATAL_ERROR_HERE set.
+// What a kernel that writes to nowhere, or gives up, does to the GPU, and to the others of the process: said,
+// and in any case every job ends. Its CUDA context does not survive, so it runs in a process of its own,
+// which is this program again with FATAL_ERROR_HERE set to the kernel's name.
 constexpr const char* fatal_error_here = "FATAL_ERROR_HERE";
 
+/// Whether the device still allocates, launches and copies, or what it says instead.
+std::string sign_of_life(Device& device) {
+  try {
+    const auto stream = device.create_stream("sign of life");
+    Buffer<int> buffer(*stream, 1000, "sign of life");
+    std::vector<int> host(1000, 1);
+    stream->enqueue(zero_operation("zero", buffer.data(), buffer.bytes(), {buffer.writes()}));
+    stream->enqueue(copy_operation("back", host.data(), buffer.data(), buffer.bytes(), {buffer.reads()}));
+    stream->synchronize();
+    return host == std::vector<int>(1000, 0) ? "works" : "gives WRONG bytes";
+  } catch (const std::exception& error) {
+    return std::string("fails: ") + error.what();
+  }
+}
+
 TEST(GpuFault, InAProcessOfItsOwn) {
-  if (!std::getenv(fatal_error_here)) GTEST_SKIP() << "run by AFatalErrorOnOneGpuEndsNoOthersJobs";
+  const char* kernel = std::getenv(fatal_error_here);
+  if (!kernel) GTEST_SKIP() << "run by AFatalErrorOnOneGpuEndsNoOthersJobs";
   JobOptions options;
   options.retries = 0;
   JobExecutor jobs = JobExecutor::all("cuda", options);
   CudaSource wild = scaling();
-  wild.kernel = "wild";
+  wild.kernel = kernel;
   const JobProgram good = JobProgram::source(scaling());
   std::vector<Job> batch;
   for (int i = 0; i < 200; ++i) batch.push_back(scaling_job(good, 1000, static_cast<float>(i)));
   batch[0].program = JobProgram::source(wild);
-  batch[0].id = "wild";
+  batch[0].id = kernel;
   batch[0].inputs.clear();
   batch[0].launch.scalars.clear();
   batch[0].cost = 1000000;
   const auto results = jobs.run(std::move(batch));
   const JobReport report = jobs.report();
-  std::printf("after a fatal error: %zu done, %zu failed of %zu;", report.done, report.failed, report.jobs);
+  std::printf("after '%s': %zu done, %zu failed of %zu; its own error: %s\n", kernel, report.done,
+              report.failed, report.jobs, results[0].error ? results[0].error->message.c_str() : "NONE");
+  for (const JobResult& result : results)
+    if (&result != &results[0] && result.error) {
+      std::printf("  the first other error: %s\n", result.error->message.c_str());
+      break;
+    }
   for (const JobDeviceReport& device : report.devices)
-    std::printf(" %s is %s (%s), %llu jobs;", device.name.c_str(), to_string(device.state),
+    std::printf("  %s is %s (%s), %llu jobs\n", device.name.c_str(), to_string(device.state),
                 device.why_lost.c_str(), static_cast<unsigned long long>(device.jobs));
+  for (int d = 0; d < jobs.devices().size(); ++d)
+    std::printf("  %s afterwards %s\n", jobs.devices()[d].name().c_str(),
+                sign_of_life(jobs.devices()[d]).c_str());
   bool good_end = report.done + report.failed == 200 && results[0].status == JobStatus::failed;
   for (std::size_t i = 1; i < results.size(); ++i)
     if (results[i].status == JobStatus::done)
       good_end = good_end && results[i].output<float>(0)[0] == static_cast<float>(i);
-  std::printf(" %s\n", good_end ? "every job ended" : "WRONG");
+  std::printf("  %s\n", good_end ? "every job ended" : "WRONG");
   EXPECT_TRUE(good_end);
   std::fflush(nullptr);
   std::_Exit(good_end ? 0 : 1);  // nothing of CUDA can be torn down any more
@@ -228,18 +274,24 @@ TEST(GpuFault, InAProcessOfItsOwn) {
 TEST(GpuFault, AFatalErrorOnOneGpuEndsNoOthersJobs) {
   SKIP_WITHOUT_GPUS(1);
   SKIP_WITHOUT_NVRTC();
-  const std::string command = std::string(fatal_error_here) + "=1 " +
-                              std::filesystem::read_symlink("/proc/self/exe").string() +
-                              " --gtest_filter=GpuFault.InAProcessOfItsOwn 2>&1";
-  std::FILE* child = popen(command.c_str(), "r");
-  ASSERT_TRUE(child);
-  std::string output;
-  char piece[512];
-  while (std::fgets(piece, sizeof piece, child)) output += piece;
-  const int status = pclose(child);
-  std::printf("%s", output.c_str());
-  EXPECT_EQ(status, 0);
-  EXPECT_NE(output.find("every job ended"), std::string::npos);
+  for (const char* kernel : {"wild", "null", "trap"}) {
+    const std::string command = std::string(fatal_error_here) + "=" + kernel + " " +
+                                std::filesystem::read_symlink("/proc/self/exe").string() +
+                                " --gtest_filter=GpuFault.InAProcessOfItsOwn 2>&1";
+    std::FILE* child = popen(command.c_str(), "r");
+    ASSERT_TRUE(child);
+    std::string output;
+    char piece[512];
+    while (std::fgets(piece, sizeof piece, child)) output += piece;
+    const int status = pclose(child);
+    std::printf("%s", output.c_str());
+    EXPECT_EQ(status, 0);
+    EXPECT_NE(output.find("every job ended"), std::string::npos);
+    // Its own error, not one of before it ran.
+    EXPECT_TRUE(output.find("illegal") != std::string::npos ||
+                output.find("launch failure") != std::string::npos)
+        << output;
+  }
 }
 
 }  // namespace

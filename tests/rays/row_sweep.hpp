@@ -21,11 +21,13 @@ struct Place {
   SourceKind kind = SourceKind::on_master;
   Scene* scene = nullptr;  ///< set where the first device is a GPU
   std::vector<Memory>* memory = nullptr;
+  std::function<RowSource(RowSource)> part{};  ///< of the batch, where not all of it is meant
 
   template <class Batch>
   RowSource operator()(const Batch& batch) const {
     RowSource source = on_master(batch);
     source.kind = kind;
+    if (part) source = part(source);
     if (kind != SourceKind::on_master || !scene) return source;
     Stream& stream = *scene->executor().default_context().streams.front();
     for (RowInput& column : source.columns) {
@@ -217,7 +219,7 @@ inline void sweep(const std::vector<std::string>& sets, int cases, unsigned seed
           for (const RaceReport& race : world->races()) ADD_FAILURE() << race.text;
           world->clear_races();
         }
-        if (testing::Test::HasFailure()) return;
+        if (::testing::Test::HasFailure()) return;
       }
     }
   }

@@ -310,6 +310,9 @@ TEST(XmlErrors, NameFileAndLine) {
   refuses("<shape", {"in.xml", "not well-formed"});
   refuses("", {"in.xml", "no shapes"});
   expect_error(ErrorClass::data, {"no <scene>"}, [] { read_mitsuba_xml("<mesh/>", ".", "in.xml"); });
+  std::string deep, ends;
+  for (int i = 0; i < 50'000; ++i) deep += "<bsdf type='twosided'>", ends += "</bsdf>";
+  refuses(deep + ends, {"is nested more than 32 deep"});
   refuses(kConcrete + kConcrete, {"line 3", "'m'", "line 2"});
   refuses(kConcrete + shape(kRef + kRef), {"line 3", "'wall'", "2 materials"});
   refuses(kConcrete + shape(kRef, "ply"), {"line 3", "'wall'", "no filename"});

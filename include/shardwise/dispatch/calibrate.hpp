@@ -25,14 +25,16 @@ using CalibrationCall = std::function<DispatchReport(const RowOptions& options)>
 
 struct CalibrateOptions {
   int repeats = 11;     ///< rounds of the test, at least 3: each split once, in turn forwards and backwards
-  int warm_up = 1;      ///< calls before any is timed
+  int warm_up = 1;      ///< calls before any is timed, of the first device and of all
   int probe_calls = 9;  ///< most calls of a probe until a device has measured its launches
   RowOptions row_options;  ///< what the caller's calls have in common
 };
 
 /// A split that was tried, and its times in the order of the rounds.
 struct CalibrationTrial {
-  std::string name;  ///< master, fitted, equal
+  /// master, fitted, equal; where devices have unlike numbers of threads also threads, the shares that a call
+  /// without weights begins with.
+  std::string name;
   std::vector<double> weights;
   double predicted_s = 0;  ///< by the fit; 0: nothing known
   std::vector<double> seconds;
@@ -47,7 +49,8 @@ struct CalibrationRecord {
   std::int64_t rows = 0;
   std::vector<std::string> devices;  ///< "cuda:0 NVIDIA H200"
   std::vector<DeviceRowCost> costs;  ///< the fit: seconds a row, one a device
-  double fixed_s = 0;                ///< of a call above its slowest device
+  double fixed_s = 0;                ///< of a call above its slowest device, by the clock
+  double master_fixed_s = 0;         ///< of a call of the first device alone above its launches, by the clock
   std::vector<CalibrationTrial> trials;
   std::string chosen;           ///< the trial whose weights are kept
   std::vector<double> weights;  ///< one a device
@@ -56,20 +59,24 @@ struct CalibrationRecord {
   std::string describe() const;
 };
 
-/// Probes each device alone, fits T = max over devices (compute, in, out) + fixed, predicts the best split,
-/// and tests it, the equal split and the first device alone against each other in interleaved rounds. A split
-/// is kept only where three rounds of four were faster than the first device alone; of two such, the one
-/// whose median is less. The floor on rows is off meanwhile. Times are the clock's, virtual on sim. Throws a
-/// usage Error for an operation that is not there, fewer than 2 devices' worth of rows or 3 rounds, and what
-/// the call throws.
+/// Probes each device alone and all together, fits T = max over devices (compute, in, out) + fixed, predicts
+/// the best split, and tests it, the equal split and the first device alone against each other in interleaved
+/// rounds. A split is kept only where three rounds of four were faster than the first device alone; of two
+/// such, the one whose median is less. The floor on rows is off meanwhile. Times are the clock's, virtual on
+/// sim. Throws a usage Error for an operation that is not there, fewer than 2 devices' worth of rows or 3
+/// rounds, and what the call throws.
 CalibrationRecord calibrate(const DeviceSet& devices, const std::string& operation, std::int64_t rows,
                             const CalibrationCall& call, const CalibrateOptions& options = {});
 
-/// Calibrated weights as a JSON file, with the devices and the build that they are true for.
+/// Records as JSON, with every number, and the devices and the build that they are true for.
+std::string calibration_json(const DeviceSet& devices, const std::vector<CalibrationRecord>& records);
+/// The same in a file.
 void save_calibration(const std::string& path, const DeviceSet& devices,
                       const std::vector<CalibrationRecord>& records);
-/// The weights of a file. Throws a data Error for a file that is damaged or of another schema, a usage Error
+/// The records of a file. Throws a data Error for a file that is damaged or of another schema, a usage Error
 /// where it was made with other devices or another build, which it names.
+std::vector<CalibrationRecord> read_calibration(const std::string& path, const DeviceSet& devices);
+/// The weights of a file by operation, for RowOptions; throws as read_calibration().
 OperationWeights load_calibration(const std::string& path, const DeviceSet& devices);
 
 }  // namespace shardwise

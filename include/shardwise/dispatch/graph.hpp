@@ -18,7 +18,9 @@ struct GraphNode {
   int device = 0;  ///< index in the device set
   StreamRole role = StreamRole::compute;
   Operation operation;
-  std::vector<int> after;  ///< earlier nodes this one conflicts with, ascending
+  /// Earlier nodes that this one conflicts with, ascending; those that lie whole behind a later write need not
+  /// be among them: that write is, and comes after them.
+  std::vector<int> after;
   bool observed = false;   ///< Session::event() will be asked for it
   bool timed = false;      ///< the executor notes when it began and ended (Session::times)
 };
@@ -32,7 +34,11 @@ class Graph {
 
  private:
   std::vector<GraphNode> nodes_;
-  std::map<ResourceId, std::vector<int>> touched_by_;
+  /// The nodes that touch a resource, by mode: those of one mode that is not write do not conflict.
+  struct Touched {
+    std::vector<int> readers, writers, accumulators;
+  };
+  std::map<ResourceId, Touched> touched_by_;
 };
 
 }  // namespace shardwise

@@ -5,10 +5,12 @@
 #include <cstddef>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "runtime/cuda/cuda_check.hpp"
 #include "runtime/cuda/cuda_copy.hpp"
+#include "runtime/cuda/cuda_known_memory.hpp"
 #include "runtime/cuda/cuda_peer.hpp"
 #include "runtime/cuda/cuda_stream.hpp"
 
@@ -26,6 +28,7 @@ struct Place {
 };
 
 Place place_of(const void* pointer) {
+  if (const std::optional<KnownMemory> known = find_known_memory(pointer)) return {known->gpu, false};
   cudaPointerAttributes attributes{};
   if (cudaPointerGetAttributes(&attributes, pointer) != cudaSuccess) {
     cudaGetLastError();
@@ -144,6 +147,7 @@ int gpu_of_memory(const void* pointer) {
 }
 
 bool is_open_gpu_memory(const void* pointer) {
+  if (const std::optional<KnownMemory> known = find_known_memory(pointer)) return known->gpu >= 0;
   CUmemoryPool owner = nullptr;
   if (!cuda_pointer_pool(pointer, owner)) return false;
   if (owner == nullptr) return true;

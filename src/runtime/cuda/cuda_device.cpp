@@ -9,6 +9,7 @@
 
 #include "runtime/cuda/cuda_check.hpp"
 #include "runtime/cuda/cuda_copy.hpp"
+#include "runtime/cuda/cuda_known_memory.hpp"
 #include "runtime/cuda/cuda_stream.hpp"
 #include "runtime/cuda_code.hpp"
 #include "shardwise/runtime/error.hpp"
@@ -100,7 +101,7 @@ std::shared_ptr<Device> open_cuda_device(int index) {
   std::uint64_t keep = ~0ull;
   SW_CUDA(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep));
   note_gpu_opened();
-  return std::make_shared<CudaDevice>(info, index);
+  return std::make_shared<CudaDevice>(info, index, pool);
 }
 
 namespace {
@@ -127,6 +128,7 @@ void* cuda_allocate_pinned(std::uint64_t bytes) noexcept {
     return nullptr;
   }
   pinned_sizes[pointer] = bytes;
+  note_known_memory(pointer, bytes, {KnownMemory::pinned_host});
   return pointer;
 }
 
@@ -141,10 +143,8 @@ std::unique_ptr<Stream> CudaDevice::create_stream(const std::string& name) {
 
 namespace {
 
-/// What the pool of the current device keeps for us, used by nobody: free to us.
-std::uint64_t idle_in_pool(int index) {
-  cudaMemPool_t pool{};
-  SW_CUDA(cudaDeviceGetDefaultMemPool(&pool, index));
+/// What the device's pool keeps for us, used by nobody: free to us.
+std::uint64_t idle_in_pool(cudaMemPool_t pool) {
   std::uint64_t reserved = 0, used = 0;
   SW_CUDA(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &reserved));
   SW_CUDA(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &used));
@@ -158,16 +158,16 @@ std::uint64_t CudaDevice::free_memory() {
 }
 
 std::uint64_t CudaDevice::free_memory_if_below(std::uint64_t enough) {
-  CurrentCudaDevice current(index_);
-  const std::uint64_t idle = idle_in_pool(index_);
+  const std::uint64_t idle = idle_in_pool(pool_);
   if (idle >= enough) return idle;
+  CurrentCudaDevice current(index_);
   std::size_t free_bytes = 0, total = 0;
   SW_CUDA(cudaMemGetInfo(&free_bytes, &total));
   return free_bytes + idle;
 }
 
 void* CudaDevice::raw_allocate(Stream& stream, std::uint64_t bytes, const std::string&) {
-  CurrentCudaDevice current(index_);
+  // From the pool of the stream's device, whichever device is current.
   void* pointer = nullptr;
   const cudaError_t code = cudaMallocAsync(&pointer, bytes, dynamic_cast<CudaStream&>(stream).native());
   if (code == cudaErrorMemoryAllocation) {
@@ -175,11 +175,13 @@ void* CudaDevice::raw_allocate(Stream& stream, std::uint64_t bytes, const std::s
     return nullptr;
   }
   SW_CUDA(code);
+  note_known_memory(pointer, bytes, {index_});
   return pointer;
 }
 
 void CudaDevice::raw_release(Stream& stream, void* pointer, ResourceId resource, std::uint64_t bytes,
                              std::function<void()> done) {
+  forget_known_memory(pointer);
   Operation operation;
   operation.name = "release";
   operation.kind = OperationKind::release;

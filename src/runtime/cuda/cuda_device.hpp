@@ -23,7 +23,8 @@ void cuda_release_pinned(void* pointer) noexcept;
 
 class CudaDevice final : public Device {
  public:
-  CudaDevice(DeviceInfo info, int index) : Device(std::move(info)), index_(index) {}
+  CudaDevice(DeviceInfo info, int index, cudaMemPool_t pool)
+      : Device(std::move(info)), index_(index), pool_(pool) {}
   int index() const { return index_; }
   std::unique_ptr<Stream> create_stream(const std::string& name) override;
   std::uint64_t free_memory() override;
@@ -36,6 +37,7 @@ class CudaDevice final : public Device {
 
  private:
   int index_;
+  cudaMemPool_t pool_;  ///< the device's default one, which allocations come from
 };
 
 }  // namespace shardwise

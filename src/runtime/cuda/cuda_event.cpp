@@ -1,38 +1,43 @@
 #include "runtime/cuda/cuda_event.hpp"
 
-#include <map>
+#include <array>
 #include <mutex>
 #include <vector>
 
 #include "runtime/cuda/cuda_check.hpp"
+#include "runtime/cuda/cuda_device.hpp"
 
 namespace shardwise {
 
 namespace {
 
-/// Events with timing that nobody uses, by GPU. Never destroyed: events may outlive static objects. Reuse is
-/// sound at any time: who waits for an event that is recorded anew waits for what it stood for before.
-struct TimedEventPool {
-  static constexpr std::size_t kept = 256;  ///< for each GPU
+/// Events that nobody uses, with timing and without, by GPU. Never destroyed: events may outlive static
+/// objects. Reuse is sound at any time: who waits for an event that is recorded anew waits for what it stood
+/// for before.
+struct EventPool {
+  static constexpr std::size_t kept = 256;  ///< of each kind for each GPU
   std::mutex mutex;
-  std::map<int, std::vector<cudaEvent_t>> idle;
+  std::array<std::vector<cudaEvent_t>, 2 * max_cuda_devices> idle;
 
-  static TimedEventPool& instance() {
-    static TimedEventPool* pool = new TimedEventPool;
+  static EventPool& instance() {
+    static EventPool* pool = new EventPool;
     return *pool;
   }
-  cudaEvent_t take(int device) {
+  std::vector<cudaEvent_t>& of(int device, bool timed) {
+    return idle[static_cast<std::size_t>(2 * device + (timed ? 1 : 0))];
+  }
+  cudaEvent_t take(int device, bool timed) {
     std::lock_guard lock(mutex);
-    std::vector<cudaEvent_t>& events = idle[device];
+    std::vector<cudaEvent_t>& events = of(device, timed);
     if (events.empty()) return nullptr;
     cudaEvent_t event = events.back();
     events.pop_back();
     return event;
   }
   /// Whether the pool took it.
-  bool give(int device, cudaEvent_t event) {
+  bool give(int device, bool timed, cudaEvent_t event) {
     std::lock_guard lock(mutex);
-    std::vector<cudaEvent_t>& events = idle[device];
+    std::vector<cudaEvent_t>& events = of(device, timed);
     if (events.size() >= kept) return false;
     events.push_back(event);
     return true;
@@ -42,7 +47,7 @@ struct TimedEventPool {
 }  // namespace
 
 CudaEvent::CudaEvent(int device, bool timed) : device_(device), timed_(timed) {
-  if (timed_) event_ = TimedEventPool::instance().take(device_);
+  event_ = EventPool::instance().take(device_, timed_);
   if (event_) return;
   CurrentCudaDevice current(device_);
   SW_CUDA(cudaEventCreateWithFlags(&event_, timed_ ? cudaEventDefault : cudaEventDisableTiming));
@@ -50,7 +55,7 @@ CudaEvent::CudaEvent(int device, bool timed) : device_(device), timed_(timed) {
 
 CudaEvent::~CudaEvent() {
   if (!event_) return;
-  if (timed_ && TimedEventPool::instance().give(device_, event_)) return;
+  if (EventPool::instance().give(device_, timed_, event_)) return;
   if (cudaEventDestroy(event_) != cudaSuccess) cudaGetLastError();  // of a lost device
 }
 

@@ -10,8 +10,8 @@
 
 namespace shardwise {
 
-/// Events with timing come from a pool of the process, which keeps some for each GPU: making one costs more
-/// than what it times often does.
+/// Events come from a pool of the process, which keeps some for each GPU: making one costs more than
+/// recording it.
 class CudaEvent final : public EventState {
  public:
   CudaEvent(int device, bool timed);

@@ -76,7 +76,6 @@ Event CudaStream::record(bool timed) {
   if (is_held_up()) {
     push({{}, event, nullptr});
   } else {
-    CurrentCudaDevice current(device_.index());
     event->record(stream_, has_error());
   }
   return Event(event);
@@ -101,7 +100,6 @@ void CudaStream::wait_now(EventState& event) {
   if (auto* on_gpu = dynamic_cast<CudaEvent*>(&event)) {
     on_gpu->wait_until_recorded();
     failed = on_gpu->is_behind_error();
-    CurrentCudaDevice current(device_.index());
     SW_CUDA(cudaStreamWaitEvent(stream_, on_gpu->native(), 0));
   } else {
     event.wait_on_host();

@@ -94,7 +94,11 @@ class Reader {
   }
 
  private:
-  void collect_bsdfs(pugi::xml_node parent) {
+  /// Also what bounds the depth of everything that looks into a bsdf later.
+  void collect_bsdfs(pugi::xml_node parent, int depth = 0) {
+    constexpr int deepest = 32;
+    if (depth > deepest)
+      attributes_.fail(parent, fmt::format("is nested more than {} deep; take out what wraps it", deepest));
     for (const pugi::xml_node node : parent.children()) {
       const std::string_view element = node.name();
       if (element != "bsdf" && element != "shape") continue;
@@ -103,7 +107,7 @@ class Reader {
         attributes_.fail(node, fmt::format("id '{}' stands on another bsdf already, line {}", id,
                                            attributes_.line_of(bsdfs_.at(id))));
       }
-      collect_bsdfs(node);
+      collect_bsdfs(node, depth + 1);
     }
   }
 

@@ -1,0 +1,339 @@
+// What becomes of jobs when one fails, a device is lost, somebody cancels or a timeout passes.
+
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+#include "jobs/platform_fixture.hpp"
+
+namespace shardwise {
+namespace {
+
+using namespace test;
+
+class FailingJobs : public JobsOnPlatform {};
+
+// One of 1,000 fails: 999 results and one error, retried as often as it says.
+TEST_P(FailingJobs, OneFailingJobLosesNoOther) {
+  JobOptions options;
+  options.retries = 2;
+  JobExecutor jobs = executor(options);
+  std::atomic<int> calls{0};
+  const JobProgram good = scaled(7);
+  const JobProgram bad = JobProgram::native("bad", [&](JobContext& job) {
+    ++calls;
+    job.launch("bad", 1, [](LaunchContext&) { throw std::runtime_error("a bad day"); });
+  });
+  std::vector<Job> batch;
+  for (std::size_t i = 0; i < 1000; ++i) batch.push_back(scaling_job(good, i, 3));
+  batch[500] = {};
+  batch[500].id = "the bad one";
+  batch[500].program = bad;
+  const auto results = jobs.run(std::move(batch));
+  for (std::size_t i = 0; i < 1000; ++i) {
+    if (i == 500) continue;
+    expect_scaled(results[i], 7, i, 3);
+  }
+  const JobResult& failed = results[500];
+  EXPECT_EQ(failed.status, JobStatus::failed);
+  EXPECT_EQ(failed.attempts, 3);
+  EXPECT_EQ(calls, 3);
+  ASSERT_TRUE(failed.error);
+  EXPECT_EQ(failed.error->message, "job 'the bad one' on " + failed.device + ": a bad day");
+  EXPECT_TRUE(failed.outputs.empty());
+  EXPECT_THROW(failed.output<int>(0), Error);
+  const JobReport report = jobs.report();
+  EXPECT_EQ(report.failed, 1u);
+  EXPECT_EQ(report.done, 999u);
+  EXPECT_EQ(report.retries, 2u);
+  expect_all_ok(jobs);
+  expect_at_rest(jobs);
+}
+
+TEST_P(FailingJobs, ARetryRunsElsewhereAndKeepsItsResult) {
+  JobExecutor jobs = executor();
+  std::vector<int> tried;
+  std::mutex mutex;
+  const JobProgram program = JobProgram::native("picky", [&](JobContext& job) {
+    std::lock_guard lock(mutex);
+    tried.push_back(job.device_index());
+    if (tried.size() == 1) throw Error(ErrorClass::device, "not here");
+    *job.output<int>(1) = 42;
+    job.set_value(std::string("kept"));
+  });
+  Job job;
+  job.program = program;
+  const auto results = jobs.run({job});
+  EXPECT_EQ(results[0].status, JobStatus::done);
+  EXPECT_EQ(results[0].attempts, 2);
+  EXPECT_EQ(std::any_cast<std::string>(results[0].value), "kept");
+  ASSERT_EQ(tried.size(), 2u);
+  if (jobs.devices().size() > 1) {
+    EXPECT_NE(tried[0], tried[1]);
+  }
+  expect_at_rest(jobs);
+}
+
+TEST_P(FailingJobs, ALostDevicesJobsMove) {
+  JobExecutor jobs = executor();
+  const JobProgram good = scaled(5);
+  // The first device dies in its tenth job, and with every later operation.
+  std::atomic<int> begun{0};
+  const JobProgram deadly = JobProgram::native("deadly", [&](JobContext& job) {
+    const bool first = job.device_index() == 0;
+    const auto* in = job.input<std::uint64_t>(0);
+    auto* out = job.output<std::uint64_t>(1);
+    job.launch("deadly", 1, [&begun, first, in, out](LaunchContext&) {
+      if (first && ++begun >= 10) throw Error(ErrorClass::lost, "the device fell off the bus");
+      *out = 5 * *in;
+    });
+  });
+  std::vector<Job> batch;
+  for (std::size_t i = 0; i < 1000; ++i) {
+    batch.push_back(scaling_job(deadly, i, 1));
+    if (i % 2) batch.back().program = good;
+  }
+  const auto results = jobs.run(std::move(batch));
+  const JobReport report = jobs.report();
+  if (jobs.devices().size() == 1) {
+    EXPECT_GT(report.failed, 900u) << "no device is left";
+    for (const JobResult& result : results)
+      if (result.error) {
+        EXPECT_EQ(result.error->error_class, ErrorClass::lost) << result.error->message;
+      }
+  } else {
+    for (std::size_t i = 0; i < 1000; ++i) expect_scaled(results[i], 5, i, 1);
+    EXPECT_EQ(report.devices[0].state, JobDeviceState::lost);
+    EXPECT_EQ(report.devices[0].why_lost, "the device fell off the bus");
+    ASSERT_FALSE(report.notes.empty());
+    EXPECT_NE(report.notes[0].find(report.devices[0].name + " was lost: the device fell off the bus"),
+              std::string::npos)
+        << report.notes[0];
+    // It stays lost.
+    const auto again = jobs.run({scaling_job(good, 1, 1), scaling_job(good, 1, 1)});
+    for (const JobResult& result : again) EXPECT_NE(result.device, report.devices[0].name);
+  }
+  expect_at_rest(jobs);
+}
+
+TEST_P(FailingJobs, AJobThatBreaksTwoDevicesIsSetAside) {
+  JobExecutor jobs = executor();
+  if (jobs.devices().size() < 3) GTEST_SKIP() << "needs three devices";
+  const JobProgram good = scaled(2);
+  const JobProgram breaker = JobProgram::native("breaker", [](JobContext& job) {
+    job.launch("break", 1, [](LaunchContext&) { throw Error(ErrorClass::lost, "it went dark"); });
+  });
+  std::vector<Job> batch;
+  for (std::size_t i = 0; i < 100; ++i) batch.push_back(scaling_job(good, i, 2));
+  batch[0] = {};
+  batch[0].id = "breaker";
+  batch[0].program = breaker;
+  batch[0].cost = 1000;
+  const auto results = jobs.run(std::move(batch));
+  EXPECT_EQ(results[0].status, JobStatus::failed);
+  EXPECT_NE(results[0].error->message.find("set aside, because two devices were lost while they ran it"),
+            std::string::npos)
+      << results[0].error->message;
+  for (std::size_t i = 1; i < 100; ++i) expect_scaled(results[i], 2, i, 2);
+  const JobReport report = jobs.report();
+  EXPECT_EQ(report.set_aside, std::vector<std::string>{"breaker"});
+  int lost = 0;
+  for (const JobDeviceState state : jobs.states()) lost += state == JobDeviceState::lost;
+  EXPECT_EQ(lost, 2);
+  expect_at_rest(jobs);
+}
+
+TEST_P(FailingJobs, OutOfMemoryIsTriedAgainAFewTimes) {
+  JobExecutor jobs = executor();
+  std::atomic<int> calls{0};
+  const JobProgram twice = JobProgram::native("twice", [&](JobContext&) {
+    if (++calls < 3) throw Error(ErrorClass::memory, "no memory for it");
+  });
+  Job job;
+  job.program = twice;
+  auto results = jobs.run({job});
+  EXPECT_EQ(results[0].status, JobStatus::done);
+  EXPECT_EQ(results[0].attempts, 3);
+  job.program = JobProgram::native("never", [](JobContext&) { throw std::bad_alloc(); });
+  results = jobs.run({job});
+  EXPECT_EQ(results[0].status, JobStatus::failed);
+  EXPECT_EQ(results[0].error->error_class, ErrorClass::memory);
+  EXPECT_EQ(results[0].attempts, 4);
+  EXPECT_NE(results[0].error->message.find("out of memory 4 times"), std::string::npos);
+  expect_at_rest(jobs);
+}
+
+TEST_P(FailingJobs, AStreamEndsWithTheErrorOfItsSink) {
+  JobExecutor jobs = executor();
+  int given = 0;
+  EXPECT_THROW(jobs.stream(
+                   [&]() -> std::optional<Job> {
+                     if (++given > 100000) return std::nullopt;
+                     return scaling_job(scaled(1), 0, 1);
+                   },
+                   [&](JobResult) { throw std::runtime_error("enough"); }),
+               std::runtime_error);
+  EXPECT_LE(given, 100000);
+  expect_at_rest(jobs);
+}
+
+TEST_P(FailingJobs, CancelEndsWhatHasNotBegun) {
+  JobExecutor* hooked = nullptr;
+  JobOptions options;
+  std::size_t seen = 0;
+  options.on_result = [&](std::size_t, const JobResult&) {
+    if (++seen == 5) hooked->cancel();
+  };
+  JobExecutor jobs = executor(options);
+  hooked = &jobs;
+  std::vector<Job> batch;
+  for (std::size_t i = 0; i < 5000; ++i) batch.push_back(scaling_job(scaled(1), i, 1));
+  std::size_t done = 0, cancelled = 0;
+  for (const JobResult& result : jobs.run(std::move(batch))) {
+    done += result.status == JobStatus::done;
+    cancelled += result.status == JobStatus::cancelled;
+    if (result.status == JobStatus::cancelled) {
+      EXPECT_EQ(result.error->error_class, ErrorClass::interrupted);
+    }
+  }
+  EXPECT_EQ(done + cancelled, 5000u);
+  EXPECT_GE(done, 5u);
+  EXPECT_GT(cancelled, 0u);
+  EXPECT_EQ(seen, 5000u);
+  expect_scaled(jobs.run({scaling_job(scaled(2), 1, 1)})[0], 2, 1, 1);
+  expect_at_rest(jobs);
+}
+
+TEST_P(FailingJobs, FailFastCancelsTheRest) {
+  JobOptions options;
+  options.fail_fast = true;
+  options.retries = 0;
+  JobExecutor jobs = executor(options);
+  std::vector<Job> batch;
+  for (std::size_t i = 0; i < 2000; ++i) batch.push_back(scaling_job(scaled(1), i, 1));
+  batch[0].program = JobProgram::native("bad", [](JobContext&) { throw std::runtime_error("no"); });
+  batch[0].id = "bad";
+  batch[0].cost = 1000000;
+  const auto results = jobs.run(std::move(batch));
+  const JobReport report = jobs.report();
+  EXPECT_EQ(report.failed, 1u);
+  EXPECT_GT(report.cancelled, 0u);
+  EXPECT_EQ(report.done + report.failed + report.cancelled, 2000u);
+  for (const JobResult& result : results)
+    if (result.status == JobStatus::cancelled) {
+      EXPECT_NE(result.error->message.find("because job 'bad' failed"), std::string::npos);
+    }
+  expect_at_rest(jobs);
+}
+
+// One of a group fails on the stream: the others run again, and none is counted as failed.
+TEST_P(FailingJobs, AFailureInAGroupIsOneJobs) {
+  JobExecutor jobs = executor();
+  const JobProgram program = JobProgram::native("short", [](JobContext& job) {
+    auto* out = job.output<std::uint64_t>(1);
+    const std::uint64_t value = job.job().cost;
+    job.launch("short", 1, [out, value](LaunchContext&) {
+      if (value == 1500) throw std::runtime_error("the one");
+      *out = value;
+    });
+  });
+  std::vector<Job> batch(3000);
+  for (std::size_t i = 0; i < batch.size(); ++i) batch[i].program = program, batch[i].cost = i + 1;
+  const auto results = jobs.run(std::move(batch));
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (i + 1 == 1500) {
+      EXPECT_EQ(results[i].status, JobStatus::failed);
+      EXPECT_EQ(results[i].attempts, 2);
+      continue;
+    }
+    ASSERT_EQ(results[i].status, JobStatus::done) << i;
+    ASSERT_EQ(results[i].output<std::uint64_t>(0), std::vector<std::uint64_t>{i + 1});
+    ASSERT_EQ(results[i].attempts, 1) << i;
+  }
+  expect_at_rest(jobs);
+}
+
+INSTANTIATE_TEST_SUITE_P(Platforms, FailingJobs, job_platforms(), platform_name);
+
+TEST(JobTimeouts, AJobPastItsTimeoutIsRetriedElsewhereAndItsDeviceComesBack) {
+  JobOptions options;
+  options.probe_s = 5;
+  JobExecutor jobs(open_devices("host:2x1"), options);
+  std::atomic<int> calls{0};
+  // On the stream, where the worker sees the clock.
+  const JobProgram slow_once = JobProgram::native("slow once", [&](JobContext& job) {
+    const int call = ++calls;
+    auto* out = job.output<int>(1);
+    job.launch("slow", 1, [call, out](LaunchContext&) {
+      if (call == 1) std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+      *out = call;
+    });
+  });
+  Job job;
+  job.program = slow_once;
+  job.timeout_s = 0.4;
+  auto results = jobs.run({job});
+  ASSERT_EQ(results[0].status, JobStatus::done) << results[0].error->message;
+  EXPECT_EQ(results[0].output<int>(0), std::vector<int>{2}) << "the late result does not count";
+  EXPECT_EQ(results[0].attempts, 2);
+  // In the call, where only the watch sees it.
+  calls = 0;
+  job.program = JobProgram::native(
+      "blocks once",
+      [&](JobContext& context) {
+        const int call = ++calls;
+        for (int i = 0; call == 1 && i < 300 && !context.is_cancelled(); ++i)
+          std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        context.set_value(call);
+      },
+      true);
+  results = jobs.run({job});
+  ASSERT_EQ(results[0].status, JobStatus::done) << results[0].error->message;
+  EXPECT_EQ(std::any_cast<int>(results[0].value), 2);
+  jobs.drain();
+  expect_all_ok(jobs);
+  expect_at_rest(jobs);
+}
+
+TEST(JobTimeouts, ADeviceThatDoesNotComeBackIsLost) {
+  JobOptions options;
+  options.probe_s = 0.1;
+  static std::atomic<bool> release{false};  // outlives what is left behind
+  std::vector<JobResult> results;
+  {
+    JobExecutor jobs(open_devices("host:2x1"), options);
+    const JobProgram good = scaled(2);
+    const JobProgram stuck = JobProgram::native("stuck", [&](JobContext& job) {
+      job.launch("stuck", 1, [&](LaunchContext&) {
+        while (!release) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      });
+    });
+    std::vector<Job> batch;
+    for (std::size_t i = 0; i < 20; ++i) batch.push_back(scaling_job(good, i, 2));
+    Job bad;
+    bad.id = "stuck";
+    bad.program = stuck;
+    bad.timeout_s = 0.05;
+    bad.retries = 0;
+    bad.cost = 100;
+    batch.push_back(bad);
+    results = jobs.run(std::move(batch));
+    EXPECT_NE(results[20].error->message.find("not done within its timeout of 0.05 s"), std::string::npos)
+        << results[20].error->message;
+    for (std::size_t i = 0; i < 20; ++i) expect_scaled(results[i], 2, i, 2);
+    for (int i = 0; i < 300; ++i) {
+      const auto states = jobs.states();
+      if (std::count(states.begin(), states.end(), JobDeviceState::lost) == 1) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    const auto states = jobs.states();
+    EXPECT_EQ(std::count(states.begin(), states.end(), JobDeviceState::lost), 1);
+    expect_at_rest(jobs);
+    release = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+}
+
+}  // namespace
+}  // namespace shardwise
