@@ -48,21 +48,20 @@ int tag_of(const Message& m) {
   return first_tag + 2 * m.dimension + m.side;
 }
 
-/// Routes that were found to work, and the link, for as long as a communicator lives: to connect NCCL takes a
-/// second. Never destroyed: GPUs may be gone before static objects are.
+/// Routes that were found to work, and the link: to connect NCCL takes a second. All communicators of a
+/// process have the same ranks, but for a single process. Never destroyed: GPUs may be gone before static
+/// objects are.
 struct Found {
-  std::weak_ptr<Communicator> ranks;
+  int ranks = 0;
   std::string device;
   std::shared_ptr<NcclLink> nccl;
   std::map<RankRoute, std::string> obstacles;
 };
-Found& found_for(const std::shared_ptr<Communicator>& ranks, const std::string& device) {
+Found& found_for(const Communicator& ranks, const std::string& device) {
   static auto* const all = new std::vector<std::unique_ptr<Found>>;
   for (const auto& found : *all)
-    if (found->device == device && found->ranks.lock() == ranks) return *found;
-  all->push_back(std::make_unique<Found>());
-  all->back()->ranks = ranks;
-  all->back()->device = device;
+    if (found->device == device && found->ranks == ranks.size()) return *found;
+  all->push_back(std::make_unique<Found>(Found{ranks.size(), device, nullptr, {}}));
   return *all->back();
 }
 
@@ -205,7 +204,7 @@ std::string RanksTransport::probe(RankRoute route) {
 void RanksTransport::choose_routes(const std::array<RankRoute, 3>& wanted) {
   route_ = {RankRoute::device_pointers, RankRoute::device_pointers, RankRoute::device_pointers};
   const bool on_gpu = devices_.size() > 0 && devices_[0].kind() == PlatformKind::cuda;
-  Found& found = found_for(ranks_, devices_.size() == 0 ? "" : devices_[0].name());
+  Found& found = found_for(*ranks_, devices_.size() == 0 ? "" : devices_[0].name());
   nccl_ = found.nccl;
   const auto obstacle_of = [&](RankRoute route) {
     const auto known = found.obstacles.find(route);

@@ -327,9 +327,15 @@ TEST(GridRanks, AFaultOnOneRankEndsAll) {
   if (ranks().size() == 1) return;
   const CartesianGrid g = make_grid({8, 6, 12}, "DNPPRD");
   const int last = ranks().size() - 1;
+  // A wait for NCCL hears of no fault: the communicator's busy_deadline_s ends it.
+  std::array<RankRoute, 3> route{};
+  if (on_gpus()) route.fill(RankRoute::staged);
+  const auto blocks_of = [&](const char* what) {
+    return Blocks(g, Mpi{world()->duplicate(what), rank_device(), {}, false, route});
+  };
   // In place of an exchange, which the neighbour waits for.
   const RankError missing = agreed_error([&] {
-    const Blocks blocks(g, Mpi{world()->duplicate("exchange that fails"), rank_device()});
+    const Blocks blocks = blocks_of("exchange that fails");
     PreparedOperator<double> a(laplacian(g), blocks);
     Field<double> x = make_field(blocks, random_cells<double>(g, 1), "x"), y(blocks, "y");
     if (ranks().rank() == last) throw Error(ErrorClass::data, "no such file");
@@ -343,7 +349,7 @@ TEST(GridRanks, AFaultOnOneRankEndsAll) {
   std::vector<double> factor(static_cast<std::size_t>(g.cell_count()), 1.0);
   factor.back() = 0;
   const RankError zero = agreed_error([&] {
-    const Blocks blocks(g, Mpi{world()->duplicate("diagonal that fails"), rank_device()});
+    const Blocks blocks = blocks_of("diagonal that fails");
     PreparedOperator<double> a(scaling(Coefficient(g, factor)), blocks);
     Field<double> u(blocks, "u"), f = make_field(blocks, random_cells<double>(g, 1), "f");
     u.fill(0);
@@ -355,7 +361,7 @@ TEST(GridRanks, AFaultOnOneRankEndsAll) {
   EXPECT_EQ(zero.rank(), last);
   // Ranks that do not do the same are told so.
   const RankError order = agreed_error([&] {
-    const Blocks blocks(g, Mpi{world()->duplicate("order that fails"), rank_device()});
+    const Blocks blocks = blocks_of("order that fails");
     Field<double> x = make_field(blocks, random_cells<double>(g, 1), "x");
     if (ranks().rank() == 0)
       (void)dot(x, x);

@@ -18,11 +18,11 @@ struct GraphNode {
   int device = 0;  ///< index in the device set
   StreamRole role = StreamRole::compute;
   Operation operation;
-  /// Earlier nodes that this one conflicts with, ascending; those that lie whole behind a later write need not
-  /// be among them: that write is, and comes after them.
+  /// Earlier nodes that this one conflicts with, ascending; those that lie whole behind a later write need
+  /// not be among them: that write is, and comes after them.
   std::vector<int> after;
-  bool observed = false;   ///< Session::event() will be asked for it
-  bool timed = false;      ///< the executor notes when it began and ended (Session::times)
+  bool observed = false;  ///< Session::event() will be asked for it
+  bool timed = false;     ///< the executor notes when it began and ended (Session::times)
 };
 
 class Graph {
