@@ -101,6 +101,26 @@ TEST(GridRankSolvers, TimeStepsHaveTheBitsOfOneProcess) {
     EXPECT_TRUE(same_bits(run(Blocks(g, backend)), one)) << text_of(backend);
 }
 
+/// Few round trips: what scripts/two-hosts has time for.
+TEST(GridRankSolvers, TheFirstIteratesHaveTheBitsOfOneProcess) {
+  const CartesianGrid g = make_grid({10, 9, 12}, "DNPPRD");
+  const Operator op = -diffusion(Coefficient(g, random_cells<double>(g, 90, 0.2, 30)), Mean::harmonic);
+  const auto run = [&](const Blocks& blocks) {
+    PreparedOperator<double> a(op, blocks);
+    Field<double> u(blocks, "u"), f = make_field(blocks, random_cells<double>(g, 1), "f");
+    u.fill(0);
+    SolverOptions<double> options;
+    options.max_iterations = 8;
+    options.jacobi = true;
+    std::vector<double> result = conjugate_gradient(a, u, f, options).history;
+    a.apply_adjoint(u, f);
+    const std::vector<double> back = u.gather();
+    result.insert(result.end(), back.begin(), back.end());
+    return result;
+  };
+  EXPECT_TRUE(same_bits(run(Blocks(g, rank_backend())), run(Blocks(g, Serial{1}))));
+}
+
 TEST(GridRankSolvers, OneRanksCancelEndsAllAtTheSameIteration) {
   const CartesianGrid g = make_grid({10, 9, 12}, "DNPPRD");
   const Blocks blocks(g, rank_backend());
