@@ -19,6 +19,7 @@
 #include "coverage_plan.hpp"
 #include "coverage_ranks.hpp"
 #include "coverage_warnings.hpp"
+#include "progress.hpp"
 #include "ranks.hpp"
 #include "run_parameters.hpp"
 #include "shardwise/runtime/error.hpp"
@@ -109,7 +110,8 @@ int run(const CoverageText& text) {
   if (!first) {
     CoverageRunner runner(devices, model, request.tracer);
     runner.set_deadline(deadline_of(text.devices));
-    gather_coverage_reports(serve_pieces(runner, request.options));
+    const DispatchReport mine = serve_pieces(runner, request.options);
+    gather_coverage_reports(mine, runner.transport());
     return 0;
   }
 
@@ -145,15 +147,22 @@ int run(const CoverageText& text) {
   const bool record = !text.trace.empty();
   if (record) devices.timeline().start();
   CoverageRun main_run;
-  if (request.pieces.wanted() || has_ranks()) {
+  if (request.pieces.wanted()) {
     state = empty_partial(report, model, runner.tracer(), title);
     resume(state, request, text);
     main_run = run_pieces(runner, request, state, &report.target);
+  } else if (has_ranks()) {
+    Progress progress("coverage", "lanes");
+    CoverageOptions all = request.options;
+    all.lane_count = report.total_lanes;
+    main_run = run_piece_on_ranks(
+        runner, all, [&progress](std::int64_t done, std::int64_t total) { progress.update(done, total); });
+    end_pieces();
   } else {
     main_run = runner.run(request.options, "coverage");
   }
   if (record) devices.timeline().stop();
-  if (has_ranks()) report.ranks = gather_coverage_reports(main_run.result.dispatch);
+  if (has_ranks()) report.ranks = gather_coverage_reports(main_run.result.dispatch, runner.transport());
   report.result = &main_run.result;
   report.seconds = main_run.seconds;
   if (text.verify) {

@@ -28,7 +28,7 @@ int dry_run(const CoverageText& text, const CoverageRequest& request, const Devi
     planned.lane_count = mine.count;
   }
   const DispatchReport plan = CoverageRunner(devices, model, request.tracer).plan(planned);
-  const Json of_ranks = has_ranks() ? gather_coverage_reports(plan) : Json();
+  const Json of_ranks = has_ranks() ? gather_coverage_reports(plan, {}) : Json();
   if (!is_first_rank()) return 0;
   // Every lane traces its ray and one more for each reflection, unless it leaves the scene.
   const double most_segments = static_cast<double>(lanes) * (options.bounces + 1);

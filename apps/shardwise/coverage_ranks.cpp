@@ -15,6 +15,7 @@ namespace {
 struct Announcement {
   std::int64_t lane_offset = 0, lane_count = 0;  ///< no lanes: it is over
   std::int64_t samples = 0, passes = 0;
+  std::int64_t sums = 0;  ///< 1: pieces that rank 0 adds up; 0: a map
 };
 
 constexpr const char* piece_step = "coverage: the next piece";
@@ -37,7 +38,7 @@ SceneModel load_scene_together(const std::string& path, const SceneFileOptions& 
 
 CoverageRun run_piece_on_ranks(CoverageRunner& runner, const CoverageOptions& call,
                                const ProgressFunction& progress) {
-  Announcement next{call.lane_offset, call.lane_count, call.samples, call.passes};
+  Announcement next{call.lane_offset, call.lane_count, call.samples, call.passes, call.sums ? 1 : 0};
   ranks().broadcast_value(next, 0, piece_step);
   return runner.run_on_ranks(call, progress);
 }
@@ -53,6 +54,7 @@ DispatchReport serve_pieces(CoverageRunner& runner, const CoverageOptions& optio
     call.lane_count = next.lane_count;
     call.samples = next.samples;
     call.passes = static_cast<int>(next.passes);
+    call.sums = next.sums != 0;
     add_dispatch(total, runner.run_on_ranks(call, {}).result.dispatch);
   }
 }
@@ -62,10 +64,12 @@ void end_pieces() {
   ranks().broadcast_value(over, 0, piece_step);
 }
 
-Json gather_coverage_reports(const DispatchReport& mine) {
+Json gather_coverage_reports(const DispatchReport& mine, const std::string& transport) {
   std::int64_t lanes = 0;
   for (const DeviceReport& device : mine.devices) lanes += device.lanes;
-  return gather_rank_reports({{"lanes", lanes}, {"mode", mine.mode}, {"devices", devices_json(mine)}});
+  Json entry = {{"lanes", lanes}, {"mode", mine.mode}, {"devices", devices_json(mine)}};
+  if (!transport.empty()) entry["transport"] = transport;
+  return gather_rank_reports(entry);
 }
 
 void add_dispatch(DispatchReport& total, const DispatchReport& call) {

@@ -12,8 +12,8 @@ namespace shardwise::program {
 SceneModel load_scene_together(const std::string& path, const SceneFileOptions& options,
                                std::vector<std::string>* remarks);
 
-/// Rank 0: one piece, `call.lane_offset` to `call.lane_count`, on all ranks. The result has the sums of all
-/// of it, and this rank's own report.
+/// Rank 0: one piece, the `call.lane_count` lanes (at least one) from `call.lane_offset` on, on all ranks.
+/// The result is that of all of it, sums or a map as `call.sums` says, with this rank's own report.
 CoverageRun run_piece_on_ranks(CoverageRunner& runner, const CoverageOptions& call,
                                const ProgressFunction& progress);
 
@@ -24,7 +24,7 @@ DispatchReport serve_pieces(CoverageRunner& runner, const CoverageOptions& optio
 void end_pieces();
 
 /// What each rank did, for the report of rank 0 (elsewhere null). Collective.
-Json gather_coverage_reports(const DispatchReport& mine);
+Json gather_coverage_reports(const DispatchReport& mine, const std::string& transport);
 
 /// The report of all calls together.
 void add_dispatch(DispatchReport& total, const DispatchReport& call);

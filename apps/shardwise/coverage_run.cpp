@@ -65,9 +65,15 @@ CoverageRun CoverageRunner::run(const CoverageOptions& options, const ProgressFu
 }
 
 CoverageRun CoverageRunner::run_on_ranks(const CoverageOptions& options, const ProgressFunction& progress) {
+  if (transport_.empty()) {
+    std::string why;
+    collectives_ = connect_devices(ranks(), *scene_.executor().default_context().streams.front(), &why);
+    transport_ = collectives_ ? collectives_->name() : fmt::format("MPI from the host ({})", why);
+    log_debug("grids of the ranks by " + transport_);
+  }
   return finish_call(options, progress, [this](const CoverageOptions& call) {
     ranks().set_step("coverage");
-    CoverageResult result = coverage_on_ranks(ranks(), scene_, call);
+    CoverageResult result = coverage_on_ranks(ranks(), scene_, call, collectives_.get());
     ranks().set_step("");
     return result;
   });

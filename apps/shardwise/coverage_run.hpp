@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "cell_census.hpp"
+#include "shardwise/cluster/device_collectives.hpp"
 #include "shardwise/radio/coverage.hpp"
 
 namespace shardwise::program {
@@ -40,6 +42,8 @@ class CoverageRunner {
   /// The lanes of the call on all ranks (coverage_on_ranks): sums on rank 0, this rank's own report.
   /// Collective.
   CoverageRun run_on_ranks(const CoverageOptions& options, const ProgressFunction& progress);
+  /// How the grids of run_on_ranks() get to rank 0: "NCCL 2.28.9", or "MPI from the host" and why.
+  const std::string& transport() const { return transport_; }
   /// Plans the call without running it: `devices[]` has the lanes of each and the peak that is estimated for
   /// them.
   DispatchReport plan(const CoverageOptions& options);
@@ -49,6 +53,8 @@ class CoverageRunner {
                           const std::function<CoverageResult(const CoverageOptions&)>& call_library);
   Scene scene_;
   double deadline_s_ = std::numeric_limits<double>::infinity();
+  std::shared_ptr<DeviceCollectives> collectives_;
+  std::string transport_;
 };
 
 /// How many open cells each transmitter reaches: exactly, or at least `enough` of them. A transmitter that

@@ -23,6 +23,7 @@ void CoverageCall::launch() {
 }
 
 void CoverageCall::release() {
+  if (plan.request.held && !plan.request.held_given) *plan.request.held = std::move(states.front().cells);
   for (CoverageDevice& state : states) {
     state.cells = {};
     state.fields = {};

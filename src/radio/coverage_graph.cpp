@@ -103,9 +103,10 @@ CoverageLaunch CoverageCall::launch_of(const CoverageDevice& state) const {
 void CoverageCall::add_lanes(Graph& graph, CoverageDevice& state) {
   const CoverageRequest& r = plan.request;
   const Replica& replica = scene.replica(state.device);
-  graph.add(state.device, StreamRole::compute,
-            zero_operation("clear map", state.cells.data(), state.cells.bytes(),
-                           {touch(state.cells, AccessMode::write)}));
+  if (!r.held_given || state.device != 0)
+    graph.add(state.device, StreamRole::compute,
+              zero_operation("clear map", state.cells.data(), state.cells.bytes(),
+                             {touch(state.cells, AccessMode::write)}));
   if (r.field)
     graph.add(state.device, StreamRole::compute,
               zero_operation("clear field map", state.fields.data(), state.fields.bytes(),
@@ -327,6 +328,7 @@ void CoverageCall::add_sums(Graph& graph) {
   sums.first_grid = master.first_grid;
   sums.scale = plan.scale;
   if (!plan.window.empty()) sums.windows = {plan.window};
+  if (plan.request.held) return;
   sums.cells.resize(static_cast<std::size_t>(master.grid_count * plan.cell_count()));
   graph.add(0, StreamRole::copy_out,
             copy_operation("sums to host", sums.cells.data(), master.cells.data(), master.cells.bytes(),

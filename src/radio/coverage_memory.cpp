@@ -44,7 +44,8 @@ void CoverageCall::allocate_on(CoverageDevice& state) {
   std::tie(state.first_grid, state.grid_count) =
       state.device == 0 ? plan.master_grids() : plan.grids_of(state.window);
   const auto grids = static_cast<std::uint64_t>(state.grid_count);
-  state.cells = Memory(stream, grids * grid_cell_bytes(), "map");
+  state.cells = r.held_given && state.device == 0 ? std::move(*r.held)
+                                                  : Memory(stream, grids * grid_cell_bytes(), "map");
   state.fields = Memory(stream, grids * grid_field_bytes(), "field map");
   state.counters = Buffer<CoverageCounters>(stream, 1, "counters");
   if (state.window.empty()) return;

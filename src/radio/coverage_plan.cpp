@@ -137,7 +137,7 @@ std::pair<std::int64_t, std::int64_t> CoveragePlan::grids_of(Window w) const {
 }
 
 std::pair<std::int64_t, std::int64_t> CoveragePlan::master_grids() const {
-  const auto [first, count] = grids_of(window);
+  const auto [first, count] = grids_of(request.held ? request.held_lanes : window);
   const std::int64_t whole = grids_per_pass();
   const std::int64_t begin = first / whole * whole;
   const std::int64_t end = (first + std::max<std::int64_t>(count, 1) + whole - 1) / whole * whole;
@@ -205,7 +205,8 @@ CoveragePlan plan_coverage(const Scene& scene, CoverageRequest request) {
                density = r.solid_angle_per_ray / g.cell_area();
   plan.constants = finish_constants(r, exact ? plan.scale : 1.0);
   plan.constants.field_factor = per_length * density * plan.diagonal / (exact ? plan.field_scale : 1.0);
-  plan.with_standard_error = r.passes > 1 && plan.window.count == r.total_lanes;
+  plan.with_standard_error =
+      r.passes > 1 && (r.held_given ? r.held_lanes : plan.window).count == r.total_lanes;
 
   LaneCosts costs;
   costs.operation = r.operation;

@@ -1,6 +1,7 @@
 #pragma once
 // A coverage call after its checks and before its first launch: constants, tables, sizes, and who runs what.
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "shardwise/dispatch/lane_plan.hpp"
 #include "shardwise/radio/accumulate.hpp"
 #include "shardwise/radio/coverage.hpp"
+#include "shardwise/runtime/buffer.hpp"
 
 namespace shardwise {
 
@@ -22,6 +24,12 @@ struct CoverageRequest {
   int bounces = 0, passes = 1;
   bool line_of_sight = true, field = false, slab_walls = false;
   bool per_transmitter = false, sums = false;
+  /// For ranks: grids of whole passes of `held_lanes` in the master's memory. Filled with the sums, which
+  /// then do not go to the host; or, where `held_given`, what the master begins with in place of zeros (and
+  /// is left empty).
+  std::shared_ptr<Memory> held;
+  Window held_lanes;
+  bool held_given = false;
   Accumulation accumulation = Accumulation::exact;
   std::int64_t lane_offset = 0, lane_count = -1, total_lanes = 0;
   double solid_angle_per_ray = 0;  ///< of the whole launch

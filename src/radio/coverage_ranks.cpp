@@ -4,10 +4,13 @@
 
 #include <array>
 #include <cstring>
+#include <memory>
 #include <stdexcept>
+#include <utility>
 
 #include "radio/coverage_plan.hpp"
 #include "shardwise/dispatch/rank_rows.hpp"
+#include "shardwise/runtime/copy.hpp"
 #include "shardwise/runtime/error.hpp"
 #include "shardwise/shard/weights.hpp"
 
@@ -74,6 +77,50 @@ void join_on_rank_0(Communicator& ranks, CoverageSums& sums) {
   }
 }
 
+Stream& master_stream(Scene& scene) {
+  return *scene.executor().default_context().streams.front();
+}
+
+/// The same in the masters' memory: grids of the same passes on every rank.
+void sum_on_devices(Communicator& ranks, Scene& scene, DeviceCollectives& devices, Memory& cells) {
+  // From here on a rank that fails would leave the others' GPUs waiting.
+  ranks.barrier("coverage: all grids are there");
+  Stream& stream = master_stream(scene);
+  Operation reduce;
+  reduce.name = "sum of the ranks";
+  reduce.accesses = {cells.access(AccessMode::write)};
+  reduce.body = [&devices, words = static_cast<std::uint64_t*>(cells.data()),
+                 count = cells.bytes() / sizeof(std::uint64_t)](LaunchContext& context) {
+    devices.sum_to_rank_0(context, words, count);
+  };
+  stream.enqueue(std::move(reduce));
+  stream.synchronize();
+}
+
+/// Rank 0: what lies on the master, as sums on the host.
+void download(Scene& scene, const Memory& cells, CoverageSums& sums) {
+  sums.cells.resize(cells.bytes() / sizeof(ExactCell));
+  Stream& stream = master_stream(scene);
+  stream.enqueue(copy_operation("sums to host", sums.cells.data(), cells.data(), cells.bytes(),
+                                {cells.access(AccessMode::read)}));
+  stream.synchronize();
+  for (ExactCell& cell : sums.cells) normalize(cell);
+}
+
+/// Rank 0: the map of grids on the master, made there.
+CoverageResult finish_on_master(Scene& scene, const CoverageOptions& options, std::shared_ptr<Memory> cells,
+                                Window whole) {
+  CoverageRequest request = request_of(options);
+  request.sums = false;
+  request.lane_offset = whole.begin;
+  request.lane_count = 0;
+  request.held = std::move(cells);
+  request.held_lanes = whole;
+  request.held_given = true;
+  request.progress = {};
+  return run_coverage(scene, plan_coverage(scene, std::move(request))).get();
+}
+
 }  // namespace
 
 Window rank_lanes(Communicator& ranks, const DeviceSet& devices, Window whole, const SplitOptions& split) {
@@ -92,7 +139,8 @@ Window rank_lanes(Communicator& ranks, const DeviceSet& devices, Window whole, c
   return {whole.end(), 0};
 }
 
-CoverageResult coverage_on_ranks(Communicator& ranks, Scene& scene, const CoverageOptions& options) {
+CoverageResult coverage_on_ranks(Communicator& ranks, Scene& scene, const CoverageOptions& options,
+                                 DeviceCollectives* devices) {
   if (options.accumulation != Accumulation::exact)
     throw_usage(
         "coverage on ranks: sums of ranks are joined exactly; use accumulation = exact, or one process");
@@ -110,10 +158,50 @@ CoverageResult coverage_on_ranks(Communicator& ranks, Scene& scene, const Covera
   call.lane_offset = mine.begin;
   call.lane_count = mine.count;
   // Without lanes too: whatever is wrong with scene or options is found on every rank.
-  CoverageResult result = coverage(scene, call).get();
-  if (mine.empty()) result.sums = {};
-  join_on_rank_0(ranks, result.sums);
-  return result;
+  CoverageRequest request = request_of(call);
+  auto held = std::make_shared<Memory>();
+  if (devices != nullptr) {
+    request.held = held;
+    request.held_lanes = whole;
+  }
+  CoverageResult result = run_coverage(scene, plan_coverage(scene, std::move(request))).get();
+  const bool first = ranks.rank() == 0;
+  CoverageSums sums = std::move(result.sums);
+  result.sums = {};
+  std::int64_t counts[] = {result.segments, result.rejected};
+  ranks.sum_to(0, counts, "coverage: counts");
+  if (devices != nullptr) {
+    sum_on_devices(ranks, scene, *devices, *held);
+    if (first && options.sums) download(scene, *held, sums);
+  } else {
+    if (mine.empty()) sums = {};
+    join_on_rank_0(ranks, sums);
+  }
+  if (!first) return result;
+  result.segments = counts[0];
+  result.rejected = counts[1];
+  result.lanes = whole.count;
+  if (options.sums) {
+    sums.windows.clear();
+    if (!whole.empty()) sums.windows = {whole};
+    sums.segments = counts[0];
+    sums.rejected = counts[1];
+    result.sums = std::move(sums);
+    return result;
+  }
+  if (devices == nullptr && !sums.cells.empty()) {
+    const std::uint64_t bytes = sums.cells.size() * sizeof(ExactCell);
+    *held = Memory(master_stream(scene), bytes, "sums of the ranks");
+    master_stream(scene).enqueue(copy_operation("sums to master", held->data(), sums.cells.data(), bytes,
+                                                {held->access(AccessMode::write)}));
+  }
+  CoverageResult map = finish_on_master(scene, options, held, whole);
+  map.lanes = result.lanes;
+  map.segments = result.segments;
+  map.rejected = result.rejected;
+  map.warnings = std::move(result.warnings);
+  map.dispatch = std::move(result.dispatch);
+  return map;
 }
 
 }  // namespace shardwise

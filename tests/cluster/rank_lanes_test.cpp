@@ -45,6 +45,17 @@ bool same_bits(const std::vector<double>& a, const std::vector<double>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
 }
 
+void expect_equal(const CoverageResult& map, const CoverageResult& expected) {
+  EXPECT_TRUE(same_bits(map.gain, expected.gain));
+  EXPECT_TRUE(same_bits(map.standard_error, expected.standard_error));
+  EXPECT_TRUE(same_bits(map.transmitter_gain, expected.transmitter_gain));
+  EXPECT_TRUE(same_bits(map.transmitter_standard_error, expected.transmitter_standard_error));
+  EXPECT_EQ(map.crossings, expected.crossings);
+  EXPECT_EQ(map.lanes, expected.lanes);
+  EXPECT_EQ(map.segments, expected.segments);
+  EXPECT_EQ(map.rejected, expected.rejected);
+}
+
 TEST(RankLanes, TheMapIsThatOfOneProcess) {
   Scene one(open_devices("host:1x1"), concrete_model());
   one.build();
@@ -54,23 +65,70 @@ TEST(RankLanes, TheMapIsThatOfOneProcess) {
   for (int round = 0; round < 6; ++round) {
     CoverageOptions options = options_of(1 + static_cast<std::int64_t>(random() % 4000), 1 + round);
     options.per_transmitter = round % 2 == 1;
-    CoverageResult mine = coverage_on_ranks(ranks(), scene, options);
-    std::int64_t counts[] = {mine.lanes, mine.segments};
-    ranks().sum(counts, "lanes");
+    const CoverageResult mine = coverage_on_ranks(ranks(), scene, options);
+    options.sums = true;
+    const CoverageResult sums = coverage_on_ranks(ranks(), scene, options);
+    options.sums = false;
     const CoverageResult expected = coverage(one, options).get();
-    EXPECT_EQ(counts[0], expected.lanes);
-    EXPECT_EQ(counts[1], expected.segments);
     if (ranks().rank() != 0) {
-      EXPECT_TRUE(mine.sums.cells.empty());
+      EXPECT_TRUE(sums.sums.cells.empty());
+      EXPECT_TRUE(mine.gain.empty());
       continue;
     }
-    const CoverageResult map = finish_coverage(options, mine.sums);
-    EXPECT_TRUE(same_bits(map.gain, expected.gain));
-    EXPECT_TRUE(same_bits(map.standard_error, expected.standard_error));
-    EXPECT_TRUE(same_bits(map.transmitter_gain, expected.transmitter_gain));
-    EXPECT_EQ(map.crossings, expected.crossings);
-    EXPECT_EQ(map.segments, expected.segments);
+    expect_equal(mine, expected);
+    expect_equal(finish_coverage(options, sums.sums), expected);
   }
+}
+
+/// What NCCL does, by messages: the way that grids take where every rank has a GPU, on host devices.
+class MessageCollectives final : public DeviceCollectives {
+ public:
+  std::string name() const override { return "messages"; }
+  void sum_to_rank_0(LaunchContext&, std::uint64_t* words, std::uint64_t count) override {
+    const std::span<std::uint64_t> mine(words, count);
+    if (ranks().rank() != 0) {
+      ranks().send(std::as_bytes(mine), 0, 77, "words")->wait();
+      return;
+    }
+    std::vector<std::uint64_t> others(count);
+    for (int r = 1; r < ranks().size(); ++r) {
+      ranks().receive(std::as_writable_bytes(std::span(others)), r, 77, "words")->wait();
+      for (std::uint64_t i = 0; i < count; ++i) words[i] += others[i];
+    }
+  }
+};
+
+TEST(RankLanes, SumsInTheMemoryOfDevices) {
+  Scene scene(open_devices(ranks().rank() == 0 ? "host:2x1" : "host:1x1"), concrete_model());
+  scene.build();
+  MessageCollectives devices;
+  for (const std::int64_t samples : {5, 777, 5000}) {
+    CoverageOptions options = options_of(samples, 5);
+    options.per_transmitter = samples == 777;
+    const CoverageResult mine = coverage_on_ranks(ranks(), scene, options, &devices);
+    options.sums = true;
+    const CoverageResult sums = coverage_on_ranks(ranks(), scene, options, &devices);
+    options.sums = false;
+    if (ranks().rank() != 0) continue;
+    const CoverageResult expected = coverage(scene, options).get();
+    expect_equal(mine, expected);
+    expect_equal(finish_coverage(options, sums.sums), expected);
+  }
+  // A rank that fails before the sum does not hold the others up in it.
+  const RankError error = agreed_error([&] {
+    CoverageOptions options = options_of(3000, 4);
+    if (ranks().rank() == 1) options.split.memory_bytes = 100;
+    coverage_on_ranks(ranks(), scene, options, &devices);
+  });
+  EXPECT_EQ(error.error_class(), ErrorClass::budget);
+}
+
+TEST(RankLanes, HostDevicesHaveNoCollectives) {
+  const DeviceSet devices = open_devices("host:1x1");
+  const auto stream = devices.master().create_stream("sums");
+  std::string why;
+  EXPECT_EQ(connect_devices(ranks(), *stream, &why), nullptr);
+  EXPECT_EQ(why, "rank 0: host:0 is no GPU");
 }
 
 TEST(RankLanes, FewerLanesThanRanks) {
@@ -79,9 +137,14 @@ TEST(RankLanes, FewerLanesThanRanks) {
   CoverageOptions options = options_of(1, 1);
   options.transmitters.resize(1);
   const CoverageResult mine = coverage_on_ranks(ranks(), scene, options);
+  // A window of the lanes.
+  CoverageOptions window = options_of(2000, 4);
+  window.lane_offset = 777;
+  window.lane_count = 1234;
+  const CoverageResult part = coverage_on_ranks(ranks(), scene, window);
   if (ranks().rank() == 0) {
-    EXPECT_EQ(mine.sums.lanes(), 1);
-    EXPECT_TRUE(same_bits(finish_coverage(options, mine.sums).gain, coverage(scene, options).get().gain));
+    expect_equal(part, coverage(scene, window).get());
+    expect_equal(mine, coverage(scene, options).get());
   }
 }
 

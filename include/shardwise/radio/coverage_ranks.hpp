@@ -4,6 +4,7 @@
 // process.
 
 #include "shardwise/cluster/communicator.hpp"
+#include "shardwise/cluster/device_collectives.hpp"
 #include "shardwise/radio/coverage.hpp"
 
 namespace shardwise {
@@ -13,13 +14,18 @@ namespace shardwise {
 /// its devices' threads. A rank may get none. Collective.
 Window rank_lanes(Communicator& ranks, const DeviceSet& devices, Window whole, const SplitOptions& split);
 
-/// coverage() with `options.sums`, of the window that `options` ask for, on all ranks. Collective: every rank
-/// has the same scene and options (its devices, weights, budget and hooks may be its own). On rank 0 `sums`
-/// has all lanes; elsewhere it is empty. `lanes`, `segments`, `rejected` and `dispatch` are this rank's own.
+/// coverage() of the window that `options` ask for, on all ranks. Collective: every rank has the same scene
+/// and options (its devices, weights, budget and hooks may be its own). On rank 0 the result is that of one
+/// process, a map or, with `options.sums`, sums; elsewhere there are no grids, and `lanes`, `segments` and
+/// `rejected` are the rank's own. `dispatch` always is.
+///
 /// Traffic: each rank sends the grids of the passes that its lanes, and those of ranks that sent theirs to
-/// it, belong to, once; neither rays nor samples matter. Throws what coverage() throws, on this rank alone
-/// (see Communicator::fail); usage errors for `fast` and `ordered`, whose sums are not exact, and for the
-/// field.
-CoverageResult coverage_on_ranks(Communicator& ranks, Scene& scene, const CoverageOptions& options);
+/// it, belong to, once; neither rays nor samples matter. With `devices` (connect_devices(), of the master's
+/// stream) every master keeps the grids of all passes, and they are summed there, by NCCL.
+///
+/// Throws what coverage() throws, on this rank alone (see Communicator::fail); usage errors for `fast` and
+/// `ordered`, whose sums are not exact, and for the field.
+CoverageResult coverage_on_ranks(Communicator& ranks, Scene& scene, const CoverageOptions& options,
+                                 DeviceCollectives* devices = nullptr);
 
 }  // namespace shardwise
