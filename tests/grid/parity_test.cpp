@@ -120,6 +120,19 @@ TEST(GridParity, DevicesAndSimHaveTheBitsOfOneBlockWithoutARace) {
   }
 }
 
+/// The backend of ranks needs no MPI where there is one.
+TEST(GridParity, AProcessByItselfIsARank) {
+  const CartesianGrid g = make_grid({7, 6, 11}, "DNPPRD");
+  for (const std::string spec : {"", "host:1x2", "sim:1"}) {
+    const Blocks blocks(g, Mpi{single_process(), spec.empty() ? DeviceSet() : open_devices(spec)});
+    for (const LeafCase& c : leaf_cases(g)) {
+      const auto expected = everything<double>(c.op, Blocks(g, Serial{1}), {}, true);
+      const auto got = everything<double>(c.op, blocks, {}, true);
+      for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(same_bits(got[i], expected[i])) << c.name << i;
+    }
+  }
+}
+
 /// Devices that do not reach each other's memory: every message goes by way of the host.
 TEST(GridParity, StagedLinksHaveTheBitsOfOneBlockWithoutARace) {
   const CartesianGrid g = make_grid({9, 8, 11}, "DNPPPP");

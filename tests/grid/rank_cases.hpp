@@ -51,6 +51,13 @@ inline std::vector<Mpi> rank_backends(int dims, bool all_devices = true) {
         all.push_back(
             {world(), spec.empty() ? rank_device() : open_devices(spec), grid, false, {route, route, route}});
       }
+  // Routes that differ by dimension.
+  if (dims > 1 && n == 4)
+    all.push_back({world(),
+                   rank_device(),
+                   {2, 2, 1},
+                   false,
+                   {RankRoute::staged, RankRoute::automatic, RankRoute::staged}});
   return all;
 }
 
@@ -58,7 +65,7 @@ inline std::string text_of(const Mpi& backend) {
   return "process grid " + std::to_string(backend.process_grid[0]) + std::to_string(backend.process_grid[1]) +
          std::to_string(backend.process_grid[2]) + " on " +
          (backend.devices.size() > 0 ? backend.devices.spec() : "the thread") + " " +
-         to_string(backend.route[0]);
+         to_string(backend.route[0]) + "/" + to_string(backend.route[1]);
 }
 
 inline double rank_sum(double value) {
