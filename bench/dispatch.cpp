@@ -58,6 +58,14 @@ struct World {
 
 enum class Call { intersect_full, intersect_reduced, reflections };
 
+/// How a call was spread: mode, then rows and measured launches of each device.
+std::string spread_of(const DispatchReport& report) {
+  std::string text = report.mode;
+  for (const DeviceReport& device : report.devices)
+    text += fmt::format(" {} in {:.3f} ms", device.lanes, device.compute_s * 1e3);
+  return text;
+}
+
 /// Seconds of one call, from here until its result is there. `made`: rows that the devices make and reduce;
 /// 0: the rays in the master's memory, and all columns.
 double run(World& world, Call call, std::int64_t made, DispatchMode mode, std::int64_t chunk = 0,
@@ -113,14 +121,6 @@ std::string steps(const World& world) {
       median([](const S& s) { return s.graph_s; }), median([](const S& s) { return s.launch_s; }),
       median([](const S& s) { return s.before_launch(); }), median([](const S& s) { return s.tail_s; }),
       median([](const S& s) { return s.wait_s; }), median([](const S& s) { return s.finish_s; }));
-}
-
-/// How a call was spread: mode, then rows and measured launches of each device.
-std::string spread_of(const DispatchReport& report) {
-  std::string text = report.mode;
-  for (const DeviceReport& device : report.devices)
-    text += fmt::format(" {} in {:.3f} ms", device.lanes, device.compute_s * 1e3);
-  return text;
 }
 
 /// What the last call cost above the slower of computing and moving, for people.
