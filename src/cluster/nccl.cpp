@@ -1,4 +1,4 @@
-// NCCL by its C interface, found with dlopen. The declarations here are those of NCCL 2.4 and later (nccl.h),
+// NCCL by its C interface, found with dlopen. The declarations here are those of NCCL 2.7 and later (nccl.h),
 // as far as they are used.
 
 #include <dlfcn.h>
@@ -20,13 +20,17 @@ struct UniqueId {
   char internal[128];
 };
 using NcclComm = void*;
-constexpr int nccl_success = 0, nccl_uint64 = 5, nccl_sum = 0;
+constexpr int nccl_success = 0, nccl_bytes = 0 /* ncclInt8 */, nccl_uint64 = 5, nccl_sum = 0;
 
 struct Nccl {
   int (*version)(int*) = nullptr;
   int (*unique_id)(UniqueId*) = nullptr;
   int (*init_rank)(NcclComm*, int, UniqueId, int) = nullptr;
   int (*reduce)(const void*, void*, std::size_t, int, int, int, NcclComm, void*) = nullptr;
+  int (*send)(const void*, std::size_t, int, int, NcclComm, void*) = nullptr;
+  int (*receive)(void*, std::size_t, int, int, NcclComm, void*) = nullptr;
+  int (*group_start)() = nullptr;
+  int (*group_end)() = nullptr;
   int (*destroy)(NcclComm) = nullptr;
   const char* (*error_string)(int) = nullptr;
 };
@@ -56,6 +60,8 @@ const Nccl* load(std::string* why) {
     static Nccl api;
     if (find(library, "ncclGetVersion", api.version) && find(library, "ncclGetUniqueId", api.unique_id) &&
         find(library, "ncclCommInitRank", api.init_rank) && find(library, "ncclReduce", api.reduce) &&
+        find(library, "ncclSend", api.send) && find(library, "ncclRecv", api.receive) &&
+        find(library, "ncclGroupStart", api.group_start) && find(library, "ncclGroupEnd", api.group_end) &&
         find(library, "ncclCommDestroy", api.destroy) &&
         find(library, "ncclGetErrorString", api.error_string))
       return &api;
@@ -87,6 +93,19 @@ class NcclCollectives final : public DeviceCollectives {
   void sum_to_rank_0(LaunchContext& context, std::uint64_t* words, std::uint64_t count) override {
     check(nccl_, nccl_.reduce(words, words, count, nccl_uint64, nccl_sum, 0, comm_, context.native_stream()),
           "ncclReduce");
+  }
+  void exchange(LaunchContext& context, std::span<const Message> messages) override {
+    void* const stream = context.native_stream();
+    check(nccl_, nccl_.group_start(), "ncclGroupStart");
+    int failed = nccl_success;
+    for (const Message& m : messages) {
+      const int code = m.sends ? nccl_.send(m.memory, m.bytes, nccl_bytes, m.peer, comm_, stream)
+                               : nccl_.receive(m.memory, m.bytes, nccl_bytes, m.peer, comm_, stream);
+      if (failed == nccl_success) failed = code;
+    }
+    const int end = nccl_.group_end();  // a group that was begun has to be ended
+    check(nccl_, failed, "ncclSend or ncclRecv");
+    check(nccl_, end, "ncclGroupEnd");
   }
 
  private:

@@ -48,21 +48,20 @@ int tag_of(const Message& m) {
   return first_tag + 2 * m.dimension + m.side;
 }
 
-/// Routes that were found to work, and the link, for as long as a communicator lives: to connect NCCL takes a
-/// second. Never destroyed: GPUs may be gone before static objects are.
+/// Routes that were found to work, and the link: to connect NCCL takes a second. All communicators of a
+/// process have the same ranks, but for a single process. Never destroyed: GPUs may be gone before static
+/// objects are.
 struct Found {
-  std::weak_ptr<Communicator> ranks;
+  int ranks = 0;
   std::string device;
-  std::shared_ptr<NcclLink> nccl;
+  std::shared_ptr<DeviceCollectives> nccl;
   std::map<RankRoute, std::string> obstacles;
 };
-Found& found_for(const std::shared_ptr<Communicator>& ranks, const std::string& device) {
+Found& found_for(const Communicator& ranks, const std::string& device) {
   static auto* const all = new std::vector<std::unique_ptr<Found>>;
   for (const auto& found : *all)
-    if (found->device == device && found->ranks.lock() == ranks) return *found;
-  all->push_back(std::make_unique<Found>());
-  all->back()->ranks = ranks;
-  all->back()->device = device;
+    if (found->device == device && found->ranks == ranks.size()) return *found;
+  all->push_back(std::make_unique<Found>(Found{ranks.size(), device, nullptr, {}}));
   return *all->back();
 }
 
@@ -95,7 +94,7 @@ std::string RanksTransport::name() const {
   std::string routes = to_string(route_[0]);
   for (std::size_t d = 1; d < 3; ++d)
     if (route_[d] != route_[d - 1]) routes.append("/").append(to_string(route_[d]));
-  if (nccl_) routes.append(" by ").append(nccl_->version());
+  if (nccl_) routes.append(" by ").append(nccl_->name());
   return fmt::format("{} ranks ({}), {}, {}", ranks_->size(), ranks_->name(),
                      devices_.size() == 0 ? "the calling thread" : devices_.spec(), routes);
 }
@@ -132,7 +131,7 @@ bool RanksTransport::move_waits() const {
 
 std::string RanksTransport::local_obstacle(RankRoute route) {
   const bool on_gpu = devices_.size() > 0 && devices_[0].kind() == PlatformKind::cuda;
-  if (route == RankRoute::nccl) return on_gpu ? NcclLink::obstacle() : "nccl is for GPUs";
+  if (route == RankRoute::nccl && !on_gpu) return "nccl is for GPUs";
   if (route == RankRoute::device_pointers && on_gpu && !ranks_->takes_device_memory())
     return ranks_->name() + " does not take GPU memory";
   return "";
@@ -144,8 +143,9 @@ std::string RanksTransport::probe(RankRoute route) {
   // First what every rank can say by itself, then what takes all of them.
   for (const bool together : {false, true}) {
     if (together && needs_proof) try {
+        if (route == RankRoute::nccl && !nccl_) nccl_ = connect_devices(*ranks_, *transfer_, &obstacle);
+        if (!obstacle.empty()) return obstacle;  // the same on all ranks
         const std::array<RankRoute, 3> before = std::exchange(route_, {route, route, route});
-        if (route == RankRoute::nccl && !nccl_) nccl_ = NcclLink::connect(*ranks_, *transfer_);
         const auto size = static_cast<std::size_t>(ranks_->size());
         std::vector<std::byte> pattern(probe_bytes * size), got(pattern.size());
         const auto word = [&](int source, int target, std::size_t i) {
@@ -205,7 +205,7 @@ std::string RanksTransport::probe(RankRoute route) {
 void RanksTransport::choose_routes(const std::array<RankRoute, 3>& wanted) {
   route_ = {RankRoute::device_pointers, RankRoute::device_pointers, RankRoute::device_pointers};
   const bool on_gpu = devices_.size() > 0 && devices_[0].kind() == PlatformKind::cuda;
-  Found& found = found_for(ranks_, devices_.size() == 0 ? "" : devices_[0].name());
+  Found& found = found_for(*ranks_, devices_.size() == 0 ? "" : devices_[0].name());
   nccl_ = found.nccl;
   const auto obstacle_of = [&](RankRoute route) {
     const auto known = found.obstacles.find(route);
@@ -274,7 +274,7 @@ void RanksTransport::move_by_nccl(const std::vector<const Message*>& messages, O
     if (group.empty()) return;
     Operation operation;
     operation.name = "halo by NCCL";
-    std::vector<NcclLink::Part> parts;
+    std::vector<DeviceCollectives::Message> parts;
     for (const Message* m : group) {
       const bool sends = m->from != nullptr;
       const Memory& memory = sends ? *m->from : *m->to;
@@ -284,7 +284,7 @@ void RanksTransport::move_by_nccl(const std::vector<const Message*>& messages, O
           {static_cast<std::byte*>(memory.data()) + at, m->bytes, sends ? m->target : m->source, sends});
     }
     operation.body = [link = nccl_, parts = std::move(parts)](LaunchContext& context) {
-      link->enqueue(context.native_stream(), parts);
+      link->exchange(context, parts);
     };
     queue.enqueue(transfer(0), std::move(operation));
   };

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "grid/inline_device.hpp"
-#include "grid/nccl_link.hpp"
+#include "shardwise/cluster/device_collectives.hpp"
 #include "shardwise/grid/backend.hpp"
 
 namespace shardwise {
@@ -50,7 +50,7 @@ class RanksTransport final : public BlockTransport {
   DeviceSet devices_;
   InlineDevice inline_device_;
   std::unique_ptr<Stream> compute_, transfer_;
-  std::shared_ptr<NcclLink> nccl_;
+  std::shared_ptr<DeviceCollectives> nccl_;
   std::array<RankRoute, 3> route_{};
   std::map<std::array<int, 5>, Stage> stages_;
 };

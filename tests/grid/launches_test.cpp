@@ -120,6 +120,12 @@ double thread_seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr double most_of_reduce = 4;  // what is checked at every access is another cost
+#else
+constexpr double most_of_reduce = 1.6;
+#endif
+
 TEST(GridLaunches, AnAdjointCostsWhatItsForwardDoes) {
   const CartesianGrid g = make_grid({128, 128, 256}, "DNNNRD");
   const Blocks blocks(g, Serial{2});
@@ -137,7 +143,7 @@ TEST(GridLaunches, AnAdjointCostsWhatItsForwardDoes) {
       blocks.synchronize();
       seconds = std::min(seconds, thread_seconds() - begin);
     };
-    for (int round = 0; round < 7; ++round) {
+    for (int round = 0; round < 11; ++round) {
       least(forward, [&] { owner.apply(y, x); });
       least(back, [&] { owner.apply_adjoint(y, x); });
       least(reduced, [&] { reduce.apply_adjoint(y, x); });
@@ -145,7 +151,7 @@ TEST(GridLaunches, AnAdjointCostsWhatItsForwardDoes) {
     std::printf("%s: forward %.2f ms, owner adjoint %.2f of it, reduce form %.2f\n", op.text().c_str(),
                 forward * 1e3, back / forward, reduced / forward);
     EXPECT_LE(back, 1.1 * forward);
-    EXPECT_LE(reduced, 1.6 * forward);
+    EXPECT_LE(reduced, most_of_reduce * forward);
   }
 }
 

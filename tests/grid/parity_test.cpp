@@ -120,6 +120,38 @@ TEST(GridParity, DevicesAndSimHaveTheBitsOfOneBlockWithoutARace) {
   }
 }
 
+/// The backend of ranks needs no MPI where there is one.
+TEST(GridParity, AProcessByItselfIsARank) {
+  const CartesianGrid g = make_grid({7, 6, 11}, "DNPPRD");
+  for (const std::string spec : {"", "host:1x2", "sim:1"}) {
+    const Blocks blocks(g, Mpi{single_process(), spec.empty() ? DeviceSet() : open_devices(spec)});
+    for (const LeafCase& c : leaf_cases(g)) {
+      const auto expected = everything<double>(c.op, Blocks(g, Serial{1}), {}, true);
+      const auto got = everything<double>(c.op, blocks, {}, true);
+      for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(same_bits(got[i], expected[i])) << c.name << i;
+    }
+  }
+}
+
+/// Devices that do not reach each other's memory: every message goes by way of the host.
+TEST(GridParity, StagedLinksHaveTheBitsOfOneBlockWithoutARace) {
+  const CartesianGrid g = make_grid({9, 8, 11}, "DNPPPP");
+  OpenOptions staged;
+  staged.sim_faults = "link 0 1 no-peer; link 1 2 no-peer";
+  const DeviceSet devices = open_devices("sim:3", staged);
+  EXPECT_FALSE(devices.can_peer(0, 1));
+  EXPECT_TRUE(devices.can_peer(0, 2));
+  const Operator op = laplacian(g) + compose(derivative(g, 2), laplacian(g));
+  const auto expected = everything<double>(op, Blocks(g, Serial{1}), {}, true);
+  for (const int parts : {3, 5}) {
+    const Blocks blocks(g, LocalDevices{devices, parts});
+    const auto got = everything<double>(op, blocks, {}, true);
+    for (std::size_t o = 0; o < got.size(); ++o) EXPECT_TRUE(same_bits(got[o], expected[o])) << o;
+    blocks.synchronize();
+    for (const RaceReport& race : blocks.sim_world()->races()) ADD_FAILURE() << race.text;
+  }
+}
+
 TEST(GridParity, ExchangesAreTheTable) {
   const CartesianGrid g = make_grid({6, 5, 12}, "DNPPRD");
   const Operator l = laplacian(g), d = diffusion(Coefficient::constant(g, 2)), s = scaling(3.0);

@@ -1,9 +1,10 @@
 #pragma once
-// Sums over ranks in the memory of their GPUs, without the host: NCCL, which is looked for when the program
-// runs.
+// Sums over ranks and messages between them in the memory of their GPUs, without the host: NCCL, which is
+// looked for when the program runs.
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "shardwise/cluster/communicator.hpp"
@@ -24,6 +25,16 @@ class DeviceCollectives {
   /// For the body of an operation: enqueues on the context's stream the sum, modulo 2^64, of `count` words of
   /// each rank, into those of rank 0.
   virtual void sum_to_rank_0(LaunchContext& context, std::uint64_t* words, std::uint64_t count) = 0;
+  /// One message, as this rank sees it.
+  struct Message {
+    void* memory = nullptr;
+    std::uint64_t bytes = 0;
+    int peer = 0;
+    bool sends = false;
+  };
+  /// For the body of an operation: enqueues the messages as one group. Between two ranks they are matched by
+  /// their order alone.
+  virtual void exchange(LaunchContext& context, std::span<const Message> messages) = 0;
 };
 
 /// Connects the ranks' GPUs; `stream` is one of the GPU's. Collective. Null, on every rank, where that cannot

@@ -1,20 +1,18 @@
 #include "runtime/cuda/cuda_peer.hpp"
 
-#include <array>
-#include <atomic>
 #include <cstdint>
 #include <mutex>
 
 #include "runtime/cuda/cuda_check.hpp"
 #include "runtime/cuda/cuda_device.hpp"
+#include "runtime/peer_table.hpp"
 #include "shardwise/runtime/error.hpp"
 
 namespace shardwise {
 
 namespace {
 
-using PairTable = std::array<std::array<std::atomic<bool>, max_cuda_devices>, max_cuda_devices>;
-PairTable staged_pairs, probed_pairs;  ///< [source][target]
+PeerTable<max_cuda_devices> pairs;
 std::mutex probe_mutex;
 
 constexpr std::size_t probe_words = 1 << 14;
@@ -109,17 +107,7 @@ bool pair_works(int source, int target) {
   try {
     allow_peer(source, target);
     ProbeSide from(source), to(target);
-    std::vector<std::uint32_t> pattern(probe_words), inverse(probe_words);
-    for (std::size_t i = 0; i < probe_words; ++i) {
-      pattern[i] =
-          static_cast<std::uint32_t>(i) * 2654435761u + static_cast<std::uint32_t>(source * 64 + target);
-      inverse[i] = ~pattern[i];
-    }
-    from.write(pattern);
-    to.copy_from(from);
-    if (to.read() != pattern) return false;
-    to.reach_into(from);
-    return to.read() == pattern && from.read() == inverse;
+    return brings_pattern(from, to, source, target, probe_words);
   } catch (const Error& error) {
     if (error.error_class() == ErrorClass::lost) throw;
     return false;  // the pair has no peer access after all: too many peers, say
@@ -131,35 +119,19 @@ bool pair_works(int source, int target) {
 void probe_cuda_peers(const std::vector<std::shared_ptr<Device>>& devices, bool require_peer,
                       std::vector<std::string>& warnings) {
   std::lock_guard lock(probe_mutex);
-  std::string staged;
-  for (const auto& a : devices)
-    for (const auto& b : devices) {
-      const auto* source = dynamic_cast<const CudaDevice*>(a.get());
-      const auto* target = dynamic_cast<const CudaDevice*>(b.get());
-      if (!source || !target || source == target) continue;
-      const auto from = static_cast<std::size_t>(source->index()),
-                 to = static_cast<std::size_t>(target->index());
-      if (!probed_pairs[from][to]) {
-        staged_pairs[from][to] = !pair_works(source->index(), target->index());
-        probed_pairs[from][to] = true;
-      }
-      if (staged_pairs[from][to])
-        staged += (staged.empty() ? "" : ", ") + source->name() + " to " + target->name();
-    }
-  if (staged.empty()) return;
-  const std::string text = "no working peer access " + staged;
-  if (require_peer)
-    throw_usage("devices: " + text + "; drop --require-peer to copy through pinned host memory");
-  warnings.push_back(text + ": copies go through pinned host memory");
+  std::vector<PeerTable<max_cuda_devices>::Member> members;
+  for (const auto& device : devices)
+    if (const auto* gpu = dynamic_cast<const CudaDevice*>(device.get()))
+      members.push_back({gpu->index(), gpu->name()});
+  pairs.probe(members, require_peer, pair_works, warnings);
 }
 
 bool cuda_pair_is_staged(int source, int target) noexcept {
-  return staged_pairs[static_cast<std::size_t>(source)][static_cast<std::size_t>(target)];
+  return pairs.staged(source, target);
 }
 
 void set_cuda_pair_staged(int source, int target, bool staged) noexcept {
-  staged_pairs[static_cast<std::size_t>(source)][static_cast<std::size_t>(target)] = staged;
-  probed_pairs[static_cast<std::size_t>(source)][static_cast<std::size_t>(target)] = true;
+  pairs.set(source, target, staged);
 }
 
 CudaLink cuda_link(int source, int target) {
