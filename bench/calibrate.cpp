@@ -35,7 +35,7 @@ struct Bout {
 
   Outcome run() {
     // Nothing is known from the calibration before.
-    all->rows().learned().clear();
+    all->rows().forget_costs();
     const CalibrationRecord record = calibrate(all->devices(), operation, rows, call, options);
     Outcome outcome;
     outcome.chosen = record.chosen;

@@ -290,7 +290,7 @@ std::vector<Case> predict_cases(const Settings& settings) {
     const bool is_fitted = cases.empty();
     if (is_fitted) fit->fit_machine(*scene, probed);
     // What calls of a few rows cost is no guide for calls that are free to choose.
-    scene->rows().learned().clear();
+    scene->rows().forget_costs();
     for (const char* name : {fitted_on, reflections}) {
       const OperationModel operation = fit->probe(*scene, name, probed);
       const auto call = std::make_shared<CalibrationCall>(operation_probe(*scene, name, rows));

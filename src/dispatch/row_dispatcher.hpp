@@ -31,6 +31,8 @@ class RowDispatcher {
   void clear_lost_exit() { lost_exit_.clear(); }
   /// Of counters that it holds on a device between calls, as memory of the scene.
   std::uint64_t kept_bytes(int device) const { return kept_.bytes(executor_.devices()[device]); }
+  /// What calls have cost so far is not known any more, as in a dispatcher that has run none.
+  void forget_costs() { learned_ = {}; }
   /// Where the time of the call that was waited for last went.
   const CallStamps& last_stamps() const { return last_stamps_; }
 
