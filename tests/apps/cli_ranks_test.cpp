@@ -90,6 +90,14 @@ class Ranks : public ProgramTest {
     closedir(folder);
     return found;
   }
+  static int threads_of(pid_t process) {
+    std::error_code gone;
+    int count = 0;
+    for (auto entry = std::filesystem::directory_iterator("/proc/" + std::to_string(process) + "/task", gone);
+         !gone && entry != std::filesystem::directory_iterator(); entry.increment(gone))
+      ++count;
+    return count;
+  }
   /// Hours of work on 3 ranks; `strike` gets rank 1's process after a moment. Fills in how long the run took
   /// to end.
   Outcome struck(const std::function<void(pid_t)>& strike, double* seconds) const {
@@ -97,8 +105,13 @@ class Ranks : public ProgramTest {
         coverage({"--map", path("map.npy"), "--json", path("report.json"), "--quiet"});
     *std::find(command.begin(), command.end(), "40k") = "100G";
     RunningProgram program(folder_, on(3, command));
-    std::this_thread::sleep_for(std::chrono::milliseconds(2500));
-    const pid_t victim = rank_process(program.id(), 1);
+    pid_t victim = 0;
+    const auto begin = Clock::now();
+    // The threads of MPI and of the watch, then those of the device's streams: it computes.
+    while (seconds_since(begin) < 30 &&
+           ((victim = rank_process(program.id(), 1)) == 0 || threads_of(victim) < 6))
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1000));
     EXPECT_GT(victim, 0) << file_text(path("stderr"));
     const auto start = Clock::now();
     if (victim > 0) strike(victim);
