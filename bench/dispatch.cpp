@@ -130,8 +130,7 @@ std::string outcome(const World& world) {
   for (const DeviceReport& device : report.devices) slowest = std::max(slowest, device.compute_s);
   return fmt::format(
       "first calls: {}; last measured call: {}; {}; device time {:.3f} ms, slowest device {:.3f} ms, above "
-      "it "
-      "{:.3f} ms",
+      "it {:.3f} ms",
       world.first, spread_of(report), report.reason, report.measured_s * 1e3, slowest * 1e3,
       (report.measured_s - slowest) * 1e3);
 }

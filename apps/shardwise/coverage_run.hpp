@@ -52,9 +52,9 @@ class CoverageRunner {
   CoverageRun finish_call(const CoverageOptions& options, const ProgressFunction& progress,
                           const std::function<CoverageResult(const CoverageOptions&)>& call_library);
   Scene scene_;
-  double deadline_s_ = std::numeric_limits<double>::infinity();
   std::shared_ptr<DeviceCollectives> collectives_;
   std::string transport_;
+  double deadline_s_ = std::numeric_limits<double>::infinity();
 };
 
 /// How many open cells each transmitter reaches: exactly, or at least `enough` of them. A transmitter that

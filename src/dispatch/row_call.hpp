@@ -145,6 +145,8 @@ class RowCall {
   void run_stepwise();
   void release();
   void learn_from(RowResult& result);
+  /// That a timed node took on its device; 0 where it was not timed.
+  double seconds_of(int node) const;
   void level_first(std::vector<DeviceSample>& samples) const;
 
   Executor& executor_;

@@ -52,37 +52,55 @@ void RowCall::add_counters() {
   }
 }
 
-/// The first call of a kind meets GPUs that were idle and memory that is new, each to its own degree: for the
-/// next split, GPUs of one model are as fast as the fastest launch of theirs says. Host and sim devices are
-/// what they were measured to be.
+double RowCall::seconds_of(int node) const {
+  const auto [begin, end] = session_->times(node);
+  return begin.state() && end.state() ? seconds_between(begin, end) : 0;
+}
+
+/// The first call of a kind meets GPUs that were idle and memory that is new, each to its own degree. For the
+/// next split a GPU's copies are as fast as the fastest of them, and GPUs of one model compute as fast as the
+/// fastest chunk of theirs says. Host and sim devices are what they were measured to be.
 void RowCall::level_first(std::vector<DeviceSample>& samples) const {
   const DeviceSet& devices = executor_.devices();
-  std::vector<double> least(samples.size(), 0);  // seconds a row
+  const auto operation_of = [&](int node) -> const Operation& {
+    return graph_.nodes()[static_cast<std::size_t>(node)].operation;
+  };
+  const auto lower = [](double& least, double value) {
+    if (value > 0 && (least == 0 || value < least)) least = value;
+  };
+  std::vector<double> row_s(samples.size(), 0);  // of the fastest chunk
   for (const OnDevice& on : states_) {
     if (devices[on.device].kind() != PlatformKind::cuda || on.chunks == 0) continue;
-    // Chunk by chunk: what makes rows, computes them and folds them.
-    const std::size_t per_chunk = on.launches.size() / static_cast<std::size_t>(on.chunks);
-    double& mine = least[static_cast<std::size_t>(on.device)];
-    for (std::size_t chunk = 0; chunk < static_cast<std::size_t>(on.chunks); ++chunk) {
-      double seconds = 0;
-      std::int64_t rows = 0;
-      for (std::size_t i = chunk * per_chunk; i < (chunk + 1) * per_chunk; ++i) {
-        const auto [begin, end] = session_->times(on.launches[i]);
-        if (begin.state() && end.state()) seconds += seconds_between(begin, end);
-        rows = graph_.nodes()[static_cast<std::size_t>(on.launches[i])].operation.items;
+    DeviceSample& sample = samples[static_cast<std::size_t>(on.device)];
+    const auto level_copies = [&](const std::vector<int>& copies, double& seconds) {
+      double byte_s = 0;
+      std::uint64_t bytes = 0;
+      for (const int node : copies) {
+        bytes += operation_of(node).bytes;
+        lower(byte_s,
+              seconds_of(node) / static_cast<double>(std::max<std::uint64_t>(1, operation_of(node).bytes)));
       }
-      if (seconds > 0 && rows > 0 && (mine == 0 || seconds / static_cast<double>(rows) < mine))
-        mine = seconds / static_cast<double>(rows);
+      seconds = std::min(seconds, byte_s * static_cast<double>(bytes));
+    };
+    level_copies(on.copies_in, sample.in_s);
+    level_copies(on.copies_out, sample.out_s);
+    // A chunk has one launch, or also one that makes its rows, and one that folds them.
+    const std::size_t each = on.launches.size() / static_cast<std::size_t>(on.chunks);
+    for (std::size_t first = 0; first + each <= on.launches.size() && each > 0; first += each) {
+      double seconds = 0;
+      for (std::size_t i = first; i < first + each; ++i) seconds += seconds_of(on.launches[i]);
+      const std::int64_t rows = operation_of(on.launches[first]).items;
+      if (rows > 0) lower(row_s[static_cast<std::size_t>(on.device)], seconds / static_cast<double>(rows));
     }
   }
   for (std::size_t d = 0; d < samples.size(); ++d)
-    for (std::size_t other = 0; other < samples.size(); ++other)
-      if (least[d] > 0 && least[other] > 0 &&
-          devices[static_cast<int>(d)].info().model == devices[static_cast<int>(other)].info().model) {
-        const double seconds = least[other] * static_cast<double>(samples[d].rows);
-        if (!samples[d].direct && !samples[other].direct)
-          samples[d].compute_s = std::min(samples[d].compute_s, seconds);
-      }
+    for (std::size_t other = 0; other < samples.size(); ++other) {
+      const bool alike =
+          devices[static_cast<int>(d)].info().model == devices[static_cast<int>(other)].info().model;
+      if (row_s[d] > 0 && row_s[other] > 0 && alike && !samples[d].direct && !samples[other].direct)
+        samples[d].compute_s =
+            std::min(samples[d].compute_s, row_s[other] * static_cast<double>(samples[d].rows));
+    }
 }
 
 void RowCall::learn_from(RowResult& result) {
@@ -93,10 +111,7 @@ void RowCall::learn_from(RowResult& result) {
     DeviceSample& sample = samples[static_cast<std::size_t>(on.device)];
     const auto sum = [&](const std::vector<int>& nodes) {
       double seconds = 0;
-      for (const int node : nodes) {
-        const auto [begin, end] = session_->times(node);
-        if (begin.state() && end.state()) seconds += seconds_between(begin, end);
-      }
+      for (const int node : nodes) seconds += seconds_of(node);
       return seconds;
     };
     sample.rows += on.rows;

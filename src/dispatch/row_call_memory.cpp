@@ -92,23 +92,17 @@ void RowCall::fill_slot(OnDevice& on, Slot& slot) const {
 
 void RowCall::fill_hook_slot(OnDevice& on, HookSlot& slot) const {
   const auto rows = static_cast<std::uint64_t>(on.shard.chunks.chunk_rows);
-  std::uint64_t size = 0;
-  std::vector<std::uint64_t> offsets;
-  for (const RowColumn& column : operation_.outputs) {
+  for (const RowColumn& column : operation_.outputs)
     slot.outputs.push_back(slot.memory.add<std::byte>(rows * column.row_bytes));
-    offsets.push_back(size);
-    size += (rows * column.row_bytes + 255) / 256 * 256;
-  }
   if (sink_.offload_host) {
-    slot.host = allocate_pinned(executor_.devices(), size, operation_.name.c_str());
+    slot.host = allocate_pinned(executor_.devices(), slot.memory.size(), operation_.name.c_str());
     slot.host_resource = next_resource_id();
   } else {
     slot.memory.allocate(caller(0), "offloaded chunk");
   }
+  auto* const base = static_cast<std::byte*>(sink_.offload_host ? slot.host.get() : slot.memory.base());
   for (std::size_t c = 0; c < operation_.outputs.size(); ++c)
-    slot.columns.push_back(!keeps(operation_.outputs[c]) ? nullptr
-                           : sink_.offload_host ? static_cast<std::byte*>(slot.host.get()) + offsets[c]
-                                                : slot.memory.data(slot.outputs[c]));
+    slot.columns.push_back(keeps(operation_.outputs[c]) ? base + slot.outputs[c].offset : nullptr);
 }
 
 void RowCall::allocate_device(OnDevice& on) {

@@ -39,20 +39,18 @@ RowBlock& add_row_block(RowTable& table, const RowOperation& operation, const Ro
   const auto of_caller = [&](std::size_t c) -> void* {
     return c < sink.memory.size() ? sink.memory[c].data() : nullptr;
   };
+  PackedMemory layout;
   std::vector<std::uint64_t> offsets;
-  std::uint64_t size = 0;
   for (std::size_t c = 0; c < operation.outputs.size(); ++c) {
-    offsets.push_back(size);
-    if (of_caller(c)) continue;
     const std::uint64_t bytes = static_cast<std::uint64_t>(window.count) * operation.outputs[c].row_bytes;
-    size += (bytes + PackedMemory::alignment - 1) / PackedMemory::alignment * PackedMemory::alignment;
+    offsets.push_back(layout.add<std::byte>(of_caller(c) ? 0 : bytes).offset);
   }
   std::byte* base = nullptr;
   if (device == RowBlock::on_host) {
-    block.host_memory = allocate_pinned(devices, size, operation.name.c_str());
+    block.host_memory = allocate_pinned(devices, layout.size(), operation.name.c_str());
     base = static_cast<std::byte*>(block.host_memory.get());
   } else {
-    block.memory = Memory(stream, size, operation.name + " result");
+    block.memory = Memory(stream, layout.size(), operation.name + " result");
     base = static_cast<std::byte*>(block.memory.data());
   }
   for (std::size_t c = 0; c < operation.outputs.size(); ++c)

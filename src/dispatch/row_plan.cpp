@@ -18,6 +18,9 @@ namespace {
 /// A call is taken off one device only where that is clearly predicted to win: predictions err by a few
 /// percent.
 constexpr double clear_win = 0.92;
+/// The first direct call is predicted with costs that are too high rather than too low: it is tried where
+/// even so nothing is lost.
+constexpr double cautious_win = 1.0;
 /// What a call on several devices is taken to cost above its slowest device until that was measured. Direct
 /// ones have a launch a device and nothing else to wait for.
 constexpr double unmeasured_fixed_s = 150e-6, unmeasured_direct_s = 80e-6;
@@ -72,6 +75,9 @@ struct Planner {
   std::vector<double> above_floor(std::vector<double> split) const;
   std::vector<DeviceRowCost> costs() const;
   double fixed(DispatchMode mode) const;
+  bool fixed_is_known(DispatchMode mode) const {
+    return learned && learned->fixed_s[static_cast<std::size_t>(mode)] >= 0;
+  }
   void resolve_weights();
   void choose();
   void choose_between(const std::vector<DeviceRowCost>& cost);
@@ -185,19 +191,21 @@ void Planner::choose_between(const std::vector<DeviceRowCost>& cost) {
   DispatchMode mode = DispatchMode::pipelined;
   Prediction best = predict(mode, Overlap::pipelined);
   const double pipelined_s = best.seconds;
-  double direct_s = -1;
+  double direct_s = -1, win = clear_win;
   const Prediction master = predict_master(plan.rows, cost, fixed(DispatchMode::master));
   if (may_be_direct) {
     const Prediction direct = predict(DispatchMode::direct, Overlap::direct);
     direct_s = direct.seconds;
+    const double direct_win = fixed_is_known(DispatchMode::direct) ? clear_win : cautious_win;
     // Asked last: whether memory is reachable takes the driver microseconds to say.
     if (direct.seconds <= best.seconds &&
-        (!weights.empty() || direct.seconds <= clear_win * master.seconds) && direct_possible()) {
+        (!weights.empty() || direct.seconds <= direct_win * master.seconds) && direct_possible()) {
       best = direct;
       mode = DispatchMode::direct;
+      win = direct_win;
     }
   }
-  const bool is_free = weights.empty(), none_wins = is_free && best.seconds > clear_win * master.seconds;
+  const bool is_free = weights.empty(), none_wins = is_free && best.seconds > win * master.seconds;
   if (none_wins)
     use(DispatchMode::master, master.weights, master.seconds, {});
   else

@@ -27,6 +27,8 @@ class PackedMemory {
     size_ += (count * sizeof(T) + alignment - 1) / alignment * alignment;
     return array;
   }
+  /// Bytes of what was added: of the allocation to come, or of memory of another kind with the same layout.
+  std::uint64_t size() const { return size_; }
   void allocate(Stream& stream, std::string name) { memory_ = Memory(stream, size_, std::move(name)); }
 
   /// Null for an array of no elements.

@@ -38,9 +38,8 @@ class DeviceCollectives {
 };
 
 /// Connects the ranks' GPUs; `stream` is one of the GPU's. Collective. Null, on every rank, where that cannot
-/// be, and
-/// `*why` says what the lowest such rank lacks: one rank, a device that is no GPU, a GPU that two ranks
-/// share, no NCCL (libnccl.so.2, or the file that SHARDWISE_NCCL names; "off" leaves it out).
+/// be, and `*why` says what the lowest such rank lacks: one rank, a device that is no GPU, a GPU that two
+/// ranks share, no NCCL (libnccl.so.2, or the file that SHARDWISE_NCCL names; "off" leaves it out).
 std::shared_ptr<DeviceCollectives> connect_devices(Communicator& ranks, Stream& stream, std::string* why);
 
 }  // namespace shardwise
