@@ -57,5 +57,16 @@ int main() {
   u1.fill(0);
   conjugate_gradient(b, u1, rhs1, options);
   std::printf("three blocks and one: %s\n", u.gather() == u1.gather() ? "the same bits" : "different");
+
+  // One part a rank. Under mpirun the ranks are mpi_world()'s (shardwise/cluster/mpi.hpp, shardwise::mpi).
+  const auto ranks = single_process();
+  const Blocks parts(grid, Mpi{ranks, open_devices("host:1")});
+  PreparedOperator<double> c(op, parts);
+  Field<double> f2(parts, "f"), rhs2(parts, "f - b"), u2(parts, "u");
+  f2.set([](double px, double, double) { return px < 0.5 ? 1.0 : -1.0; });
+  c.assemble_rhs(rhs2, f2);
+  u2.fill(0);
+  conjugate_gradient(c, u2, rhs2, options);
+  if (u2.gather() != u1.gather()) return 1;
   return 0;
 }

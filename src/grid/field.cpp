@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 
@@ -116,28 +117,51 @@ void Field<T>::fill(T value) {
     enqueue_set_all(state.queue, state.transport->compute(block.part), block.buffer, value);
 }
 
+namespace {
+
+/// Calls f(first element, j, k) for every row of owned cells.
+template <class F>
+void for_rows(const BlockLayout& l, F&& f) {
+  for (std::int64_t k = 0; k < l.cells[2]; ++k)
+    for (std::int64_t j = 0; j < l.cells[1]; ++j)
+      f(static_cast<std::size_t>(l.origin + j * l.stride[1] + k * l.stride[2]), j, k);
+}
+
+}  // namespace
+
 template <class T>
 std::vector<T> Field<T>::gather(int root) const {
-  // Owned cells of the local parts, in their order, one part after the other.
+  const Partition& partition = blocks().partition();
+  std::vector<T> all;
+  const auto allocate = [&] { all.resize(static_cast<std::size_t>(blocks().grid().global_cell_count())); };
+  const bool alone = blocks().state().transport->processes() == 1;
+  if (alone) allocate();
+  // Between processes: the owned cells of the local parts, row by row, one part after the other.
   std::vector<T> mine;
   for (const FieldBlock<T>& block : storage_->local) {
     const std::vector<T> values = download<T>(*storage_, block);
-    for_owned(block.layout,
-              [&](std::size_t at, std::int64_t, std::int64_t, std::int64_t) { mine.push_back(values[at]); });
+    const CartesianGrid& grid = partition.block(block.part);
+    const auto row = static_cast<std::size_t>(block.layout.cells[0]);
+    if (!alone) mine.reserve(mine.size() + static_cast<std::size_t>(grid.cell_count()));
+    for_rows(block.layout, [&](std::size_t at, std::int64_t j, std::int64_t k) {
+      if (alone)
+        std::copy_n(values.data() + at, row, all.data() + global_index(grid, 0, j, k));
+      else
+        mine.insert(mine.end(), values.data() + at, values.data() + at + row);
+    });
   }
+  if (alone) return all;
   const auto ranks = blocks().state().transport->gather_bytes(std::as_bytes(std::span<const T>(mine)), root);
   if (ranks.empty()) return {};
-  std::vector<T> all(static_cast<std::size_t>(blocks().grid().global_cell_count()));
-  // Parts ascend with the processes.
-  int part = 0;
+  allocate();
+  int part = 0;  // they ascend with the processes
   for (const std::vector<std::byte>& bytes : ranks)
     for (std::size_t at = 0; at < bytes.size(); ++part) {
-      const CartesianGrid& grid = blocks().local_grid(part);
-      const BlockLayout l = block_layout(grid, GhostLayout::planes, sizeof(T));
-      for_owned(l, [&](std::size_t, std::int64_t i, std::int64_t j, std::int64_t k) {
-        std::memcpy(&all[global_index(grid, i, j, k)], bytes.data() + at, sizeof(T));
-        at += sizeof(T);
-      });
+      const CartesianGrid& grid = partition.block(part);
+      const std::size_t row = static_cast<std::size_t>(grid.cells(0)) * sizeof(T);
+      for (std::int64_t k = 0; k < grid.cells(2); ++k)
+        for (std::int64_t j = 0; j < grid.cells(1); ++j, at += row)
+          std::memcpy(all.data() + global_index(grid, 0, j, k), bytes.data() + at, row);
     }
   return all;
 }

@@ -39,6 +39,7 @@ class BorrowedTransport final : public BlockTransport {
   std::vector<std::vector<std::byte>> gather_bytes(std::span<const std::byte> bytes, int root) override {
     return owner_->transport->gather_bytes(bytes, root);
   }
+  int processes() const override { return owner_->transport->processes(); }
   bool move_waits() const override { return owner_->transport->move_waits(); }
   SimWorld* sim_world() const override { return owner_->transport->sim_world(); }
 

@@ -28,6 +28,7 @@ class RanksTransport final : public BlockTransport {
   std::vector<std::int64_t> gather_words(const std::vector<std::int64_t>& words) override;
   bool agree(bool yes) override { return ranks_->agree(yes, "grid agreement"); }
   std::vector<std::vector<std::byte>> gather_bytes(std::span<const std::byte> bytes, int root) override;
+  int processes() const override { return ranks_->size(); }
   bool move_waits() const override;
   SimWorld* sim_world() const override { return devices_.sim_world(); }
 

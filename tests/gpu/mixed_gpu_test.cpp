@@ -296,7 +296,7 @@ TEST_F(MixedGpu, RandomChainsOfHostAndGpuStreams) {
     std::mt19937_64 random(seed);
     std::vector<std::unique_ptr<Stream>> streams;
     for (int d = 0; d < devices.size(); ++d)
-      for (int s = 0; s < 2; ++s) streams.push_back(devices[d].create_stream("s" + std::to_string(s)));
+      for (int s = 0; s < 2; ++s) streams.push_back(devices[d].create_stream(s == 0 ? "s0" : "s1"));
     const std::size_t size = 1 + random() % 300000;
     std::vector<Word> words(size, 0);
     std::vector<std::vector<Word>> between;

@@ -257,6 +257,7 @@ class ShiftingTransport final : public BlockTransport {
     return inner_->gather_words(words);
   }
   bool agree(bool yes) override { return inner_->agree(yes); }
+  int processes() const override { return inner_->processes(); }
   std::vector<std::vector<std::byte>> gather_bytes(std::span<const std::byte> bytes, int root) override {
     return inner_->gather_bytes(bytes, root);
   }

@@ -65,6 +65,8 @@ class BlockTransport {
   virtual std::vector<std::int64_t> gather_words(const std::vector<std::int64_t>& words) = 0;
   /// Whether all processes say yes; asked before something is thrown that depends on rank-local data.
   virtual bool agree(bool yes) = 0;
+  /// How many processes have parts, this one included.
+  virtual int processes() const { return 1; }
   /// What every process gave, by rank: on process `root` (elsewhere empty), on every one where that is -1.
   virtual std::vector<std::vector<std::byte>> gather_bytes(std::span<const std::byte> bytes, int root) {
     (void)root;
