@@ -1,5 +1,6 @@
 // Jobs on the GPUs that are present. What needs none has its twins in tests/jobs.
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -8,6 +9,7 @@
 #include <filesystem>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "gpu/gpu_fixture.hpp"
@@ -127,6 +129,7 @@ TEST_F(Gpu, ASourceThatDoesNotCompileShowsItsLine) {
   SKIP_WITHOUT_GPUS(1);
   SKIP_WITHOUT_NVRTC();
   CudaSource source = scaling();
+  const auto line = 1 + std::count(source.text.begin(), source.text.end(), '\n');
   source.text += "__device__ int broken = missing;\n";
   CudaSource nameless = scaling();
   nameless.kernel = "scled";
@@ -136,7 +139,9 @@ TEST_F(Gpu, ASourceThatDoesNotCompileShowsItsLine) {
                                  scaling_job(JobProgram::source(scaling()), 1, 1)});
   ASSERT_TRUE(results[0].error);
   EXPECT_EQ(results[0].error->error_class, ErrorClass::data);
-  EXPECT_NE(results[0].error->message.find("scaled.cu(10): error: identifier \"missing\""), std::string::npos)
+  EXPECT_NE(results[0].error->message.find("scaled.cu(" + std::to_string(line) +
+                                           "): error: identifier \"missing\""),
+            std::string::npos)
       << results[0].error->message;
   ASSERT_TRUE(results[1].error);
   EXPECT_NE(results[1].error->message.find("has no kernel 'scled'"), std::string::npos)
@@ -213,7 +218,9 @@ TEST_F(Gpu, CachesKeepBuffersOfTheirDevice) {
 // What a kernel that writes to nowhere, or gives up, does to the GPU, and to the others of the process: said,
 // and in any case every job ends. Its CUDA context does not survive, so it runs in a process of its own,
 // which is this program again with FATAL_ERROR_HERE set to the kernel's name.
+// OTHER_GPU set: the kernel runs on cuda:0 alone, and cuda:1 is looked at from outside.
 constexpr const char* fatal_error_here = "FATAL_ERROR_HERE";
+constexpr const char* other_gpu = "OTHER_GPU";
 
 /// Whether the device still allocates, launches and copies, or what it says instead.
 std::string sign_of_life(Device& device) {
@@ -233,9 +240,13 @@ std::string sign_of_life(Device& device) {
 TEST(GpuFault, InAProcessOfItsOwn) {
   const char* kernel = std::getenv(fatal_error_here);
   if (!kernel) GTEST_SKIP() << "run by AFatalErrorOnOneGpuEndsNoOthersJobs";
+  const bool alone = std::getenv(other_gpu) != nullptr;
   JobOptions options;
   options.retries = 0;
-  JobExecutor jobs = JobExecutor::all("cuda", options);
+  JobExecutor jobs(open_devices(alone ? "cuda:0" : "cuda"), options);
+  std::optional<DeviceSet> other;
+  if (alone) other = open_devices("cuda:1");
+  if (other) std::printf("the other GPU before: %s\n", sign_of_life(other->master()).c_str());
   CudaSource wild = scaling();
   wild.kernel = kernel;
   const JobProgram good = JobProgram::source(scaling());
@@ -261,6 +272,7 @@ TEST(GpuFault, InAProcessOfItsOwn) {
   for (int d = 0; d < jobs.devices().size(); ++d)
     std::printf("  %s afterwards %s\n", jobs.devices()[d].name().c_str(),
                 sign_of_life(jobs.devices()[d]).c_str());
+  if (other) std::printf("  the other GPU afterwards %s\n", sign_of_life(other->master()).c_str());
   bool good_end = report.done + report.failed == 200 && results[0].status == JobStatus::failed;
   for (std::size_t i = 1; i < results.size(); ++i)
     if (results[i].status == JobStatus::done)
@@ -274,8 +286,18 @@ TEST(GpuFault, InAProcessOfItsOwn) {
 TEST(GpuFault, AFatalErrorOnOneGpuEndsNoOthersJobs) {
   SKIP_WITHOUT_GPUS(1);
   SKIP_WITHOUT_NVRTC();
-  for (const char* kernel : {"wild", "null", "trap"}) {
-    const std::string command = std::string(fatal_error_here) + "=" + kernel + " " +
+  // What this process has in its pools, the other one would lack.
+  for (int d = 0; d < cuda_device_count(); ++d) {
+    cudaMemPool_t pool{};
+    ASSERT_EQ(cudaDeviceGetDefaultMemPool(&pool, d), cudaSuccess);
+    ASSERT_EQ(cudaMemPoolTrimTo(pool, 0), cudaSuccess);
+  }
+  const bool two = cuda_device_count() > 1;
+  for (const std::string kernel : {"wild", "null", "trap", "wild alone", "trap alone"}) {
+    const bool alone = kernel.ends_with(" alone");
+    if (alone && !two) continue;
+    const std::string command = (alone ? std::string(other_gpu) + "=1 " : "") + fatal_error_here + "=" +
+                                kernel.substr(0, 4) + " " +
                                 std::filesystem::read_symlink("/proc/self/exe").string() +
                                 " --gtest_filter=GpuFault.InAProcessOfItsOwn 2>&1";
     std::FILE* child = popen(command.c_str(), "r");

@@ -166,8 +166,11 @@ void cuda_zero(LaunchContext& context, void* target, std::uint64_t bytes) {
 
 bool cuda_has_code() {
   cudaFuncAttributes attributes{};
-  if (cudaFuncGetAttributes(&attributes, probe_kernel) == cudaSuccess) return true;
+  const cudaError_t code = cudaFuncGetAttributes(&attributes, probe_kernel);
+  if (code == cudaSuccess) return true;
   cudaGetLastError();
+  // Code is loaded into the GPU's memory.
+  if (code == cudaErrorMemoryAllocation) SW_CUDA(code);
   return false;
 }
 

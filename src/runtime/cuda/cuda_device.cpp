@@ -167,7 +167,9 @@ std::uint64_t CudaDevice::free_memory_if_below(std::uint64_t enough) {
 }
 
 void* CudaDevice::raw_allocate(Stream& stream, std::uint64_t bytes, const std::string&) {
-  // From the pool of the stream's device, whichever device is current.
+  // From the pool of the stream's device, whichever device is current; but the call fails where that one's
+  // context has died.
+  const CurrentCudaDevice current(index_);
   void* pointer = nullptr;
   const cudaError_t code = cudaMallocAsync(&pointer, bytes, dynamic_cast<CudaStream&>(stream).native());
   if (code == cudaErrorMemoryAllocation) {
