@@ -28,6 +28,13 @@ void add_common(Commands& commands, CLI::App& app) {
   app.allow_extras();
 }
 
+/// The command that was named last.
+const CLI::App& innermost(const CLI::App& root) {
+  const CLI::App* app = &root;
+  while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
+  return *app;
+}
+
 /// "shardwise scene info" for the innermost command.
 std::string full_name(const CLI::App& app) {
   return app.get_parent() ? full_name(*app.get_parent()) + " " + app.get_name() : "shardwise";
@@ -76,7 +83,7 @@ void check_planned(const CLI::App& root, const std::string& word) {
   if (known) throw_usage(fmt::format("plan: '{}' has nothing to plan; these have: {}", word, all));
 }
 
-/// What the parser found, in our words where its own name neither value nor cure.
+/// What the parser found, in our words where its own tell neither the value nor the cure.
 std::string problem_of_parse(const CLI::ParseError& error, const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
     const std::string name = option->get_name();
@@ -166,14 +173,11 @@ int run_command_line(int argc, char** argv) {
     std::reverse(arguments.begin(), arguments.end());
     root.parse(std::move(arguments));
   } catch (const CLI::CallForHelp&) {
-    const CLI::App* app = &root;
-    while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
-    write_stdout(app->help(app->get_parent() ? full_name(*app->get_parent()) : ""));
+    const CLI::App& app = innermost(root);
+    write_stdout(app.help(app.get_parent() ? full_name(*app.get_parent()) : ""));
     return 0;
   } catch (const CLI::ParseError& error) {
-    const CLI::App* named = &root;
-    while (!named->get_subcommands().empty()) named = named->get_subcommands().front();
-    throw_usage(problem_of_parse(error, *named));
+    throw_usage(problem_of_parse(error, innermost(root)));
   }
 
   const CLI::App* app = &root;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <numbers>
 #include <utility>
 
@@ -229,17 +228,11 @@ CoverageRequest check_request(const CoverageText& text) {
 }
 
 void check_outputs(const CoverageFiles& files, int axis, const std::string& checkpoint) {
-  std::map<std::string, std::string> taken;
-  const auto check = [&taken](const std::string& path, const std::string& option) {
-    if (path.empty()) return;
-    check_output(path, option);
-    const auto [place, fresh] = taken.emplace(path, option);
-    if (!fresh) throw_usage(fmt::format("{} and {} name the same file ('{}')", place->second, option, path));
-  };
   if (!files.png.empty() && !pictures_built()) {
     throw_usage(
         "--png: this build has no pictures; install libcairo2-dev and pkg-config and configure again");
   }
+  const std::string world_file = files.png.empty() || axis != 2 ? "" : world_file_name(files.png);
   for (const auto& [path, option] : {std::pair{files.png, "--png"},
                                      {files.map, "--map"},
                                      {files.error_map, "--error-map"},
@@ -251,9 +244,13 @@ void check_outputs(const CoverageFiles& files, int axis, const std::string& chec
     if (path == "-" && std::string(option) != "--json") {
       throw_usage(fmt::format("{} cannot go to standard output ('-'); give a file name", option));
     }
-    check(path, option);
+    if (path.empty()) continue;
+    check_output(path, option);
+    // The one output that no argument names, so that check_file_arguments() has not seen it.
+    if (path == world_file)
+      throw_usage(fmt::format("{} and the world file of --png name the same file ('{}')", option, path));
   }
-  if (!files.png.empty() && axis == 2) check(world_file_name(files.png), "the world file of --png");
+  if (!world_file.empty()) check_output(world_file, "the world file of --png");
 }
 
 void place_request(CoverageRequest& request, const Surfaces& surfaces, const Vec3d& origin_shift) {

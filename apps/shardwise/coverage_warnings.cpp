@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "radio/surface_material.hpp"
 #include "shardwise/runtime/parse.hpp"
 #include "shardwise/scene/wedges.hpp"
 
@@ -28,7 +29,6 @@ void cap(std::vector<std::string>& warnings) {
 /// Rays stand for waves that are short against what they meet.
 void warn_of_wavelength(std::vector<std::string>& warnings, const CoverageRequest& request,
                         const Bounds& bounds) {
-  constexpr double speed_of_light = 299792458.0;  // m/s
   const double wavelength = speed_of_light / request.options.frequency_hz;
   const double diagonal = length(bounds.high - bounds.low);
   if (wavelength <= 0.1 * diagonal) return;

@@ -17,18 +17,12 @@ namespace fs = std::filesystem;
 
 enum class Use { input, output, state };
 
-std::string name_of(const CLI::Option& option) {
-  if (!option.get_lnames().empty()) return "--" + option.get_lnames().front();
-  if (!option.get_snames().empty()) return "-" + option.get_snames().front();
-  return option.get_name(true);
-}
-
 Use use_of(const CLI::Option& option) {
   constexpr std::array states{"--checkpoint", "--partial", "--resume", "--restart"};
   // These are read, although they are called FILE as what is written is.
   constexpr std::array inputs{"--materials", "--scene", "--baseline", "--calibration"};
   if (option.get_positional()) return Use::input;
-  const std::string name = name_of(option);
+  const std::string name = option.get_name();
   if (std::find(states.begin(), states.end(), name) != states.end()) return Use::state;
   if (std::find(inputs.begin(), inputs.end(), name) != inputs.end()) return Use::input;
   const bool folder_or_file = name == "-o" || name == "--output";
@@ -47,7 +41,7 @@ std::string identity(const std::string& path) {
 void check_file_arguments(const CLI::App& command) {
   std::map<std::string, std::string> inputs, outputs, states;
   for (const CLI::Option* option : command.get_options()) {
-    const std::string name = name_of(*option);
+    const std::string name = option->get_name();
     for (const std::string& value : option->results()) {
       if (value.empty() && option->get_expected_max() > 0)
         throw_usage(fmt::format("{} is empty (''); give a value, or leave it out", name));

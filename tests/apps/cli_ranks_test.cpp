@@ -35,12 +35,7 @@ class Ranks : public ProgramTest {
  protected:
   void SetUp() override {
     ProgramTest::SetUp();
-    for (const char* name :
-         {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_rmaps_base_oversubscribe"})
-      setenv(name, "1", 1);
-    setenv("OMPI_MCA_hwloc_base_binding_policy", "none", 1);
-    setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 1);
-    setenv("SHARDWISE_RANK_DEADLINE", "20", 1);
+    prepare_for_ranks("20");
   }
 
   /// mpirun's arguments: the same command on n ranks.

@@ -14,12 +14,7 @@ class SolveRanks : public ProgramTest {
  protected:
   void SetUp() override {
     ProgramTest::SetUp();
-    for (const char* name :
-         {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_rmaps_base_oversubscribe"})
-      setenv(name, "1", 1);
-    setenv("OMPI_MCA_hwloc_base_binding_policy", "none", 1);
-    setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 1);
-    setenv("SHARDWISE_RANK_DEADLINE", "30", 1);
+    prepare_for_ranks("30");
   }
   Outcome solve(int ranks, const std::vector<std::string>& arguments) const {
     std::vector<std::string> words{"-n", std::to_string(ranks), SHARDWISE_RANK_PROGRAM, "solve"};

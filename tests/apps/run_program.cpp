@@ -142,6 +142,15 @@ std::vector<std::string> ProgramTest::coverage(const std::vector<std::string>& m
   return arguments;
 }
 
+void prepare_for_ranks(const char* deadline_s) {
+  for (const char* name :
+       {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_rmaps_base_oversubscribe"})
+    setenv(name, "1", 1);
+  setenv("OMPI_MCA_hwloc_base_binding_policy", "none", 1);
+  setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 1);
+  setenv("SHARDWISE_RANK_DEADLINE", deadline_s, 1);
+}
+
 void expect_one_line_error(const Outcome& outcome, int code, const std::string& part) {
   EXPECT_EQ(outcome.code, code) << outcome.err;
   EXPECT_EQ(outcome.out, "");

@@ -61,6 +61,10 @@ class ProgramTest : public ::testing::Test {
   std::filesystem::path folder_;
 };
 
+/// Environment for mpirun on a machine that has fewer cores than ranks, may be a container, and has us as
+/// root.
+void prepare_for_ranks(const char* deadline_s);
+
 /// One line that starts with "shardwise: error: ".
 void expect_one_line_error(const Outcome& outcome, int code, const std::string& part);
 

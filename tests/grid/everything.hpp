@@ -34,4 +34,20 @@ std::vector<std::vector<T>> everything(const Operator& op, const Blocks& blocks,
   return result;
 }
 
+/// The outputs of everything() are those of one block, bit by bit; of a reduce form the adjoint (2) is a sum
+/// in another order, and near it.
+template <class T>
+void expect_everything(const std::vector<std::vector<T>>& got, const std::vector<std::vector<T>>& expected,
+                       bool reduce) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    if (reduce && i == 2) {
+      EXPECT_LT(max_difference(got[i], expected[i]), (sizeof(T) == 4 ? 1e-4 : 1e-12)) << i;
+    } else {
+      EXPECT_TRUE(same_bits(got[i], expected[i]))
+          << "output " << i << " differs by " << max_difference(got[i], expected[i]);
+    }
+  }
+}
+
 }  // namespace shardwise::grid_test

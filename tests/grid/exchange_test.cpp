@@ -6,25 +6,13 @@
 
 #include "grid/grid_cases.hpp"
 #include "grid/halo_exchange.hpp"
+#include "grid/padded_fields.hpp"
 #include "shardwise/grid/grid_error.hpp"
 
 namespace shardwise::grid_test {
 namespace {
 
 using Padded = std::vector<std::vector<double>>;  ///< the memory of every part
-
-/// Random contents of all cells, ghosts and corners.
-Field<double> random_padded(const Blocks& blocks, std::uint32_t what) {
-  Field<double> field(blocks, "padded", GhostLayout::padded);
-  for (const int part : blocks.local_parts()) {
-    std::vector<double> values;
-    for (std::int64_t i = 0; i < field.layout(part).size; ++i)
-      values.push_back(
-          random_value(static_cast<std::uint64_t>(i), what + 1000 * static_cast<std::uint32_t>(part)));
-    field.set_memory(part, values);
-  }
-  return field;
-}
 
 Padded contents(const Field<double>& field) {
   field.blocks().synchronize();

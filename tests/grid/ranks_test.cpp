@@ -8,6 +8,7 @@
 #include "grid/everything.hpp"
 #include "grid/halo_exchange.hpp"
 #include "grid/hooked_backend.hpp"
+#include "grid/padded_fields.hpp"
 #include "grid/rank_cases.hpp"
 #include "shardwise/grid/solvers.hpp"
 #include "shardwise/runtime/sim.hpp"
@@ -33,15 +34,7 @@ void check_parity(const std::vector<std::int64_t>& cells, const std::string& con
         PrepareOptions options;
         options.overlap = overlap;
         const auto got = everything<T>(c.op, blocks, options, true);
-        ASSERT_EQ(got.size(), expected.size());
-        for (std::size_t i = 0; i < got.size(); ++i) {
-          if (reduce && i == 2) {
-            EXPECT_LT(max_difference(got[i], expected[i]), (sizeof(T) == 4 ? 1e-4 : 1e-12)) << i;
-          } else {
-            EXPECT_TRUE(same_bits(got[i], expected[i]))
-                << "output " << i << " differs by " << max_difference(got[i], expected[i]);
-          }
-        }
+        ASSERT_NO_FATAL_FAILURE(expect_everything(got, expected, reduce));
         if (blocks.sim_world())
           for (const RaceReport& race : blocks.sim_world()->races()) ADD_FAILURE() << race.text;
       }
@@ -117,17 +110,6 @@ TEST(GridRanks, TreesExchangeAsTheTableSaysAndHaveTheBitsOfOneProcess) {
   }
 }
 
-/// Random contents of all cells of this rank's block, ghosts and corners.
-Field<double> random_padded(const Blocks& blocks, std::uint32_t what) {
-  Field<double> field(blocks, "padded", GhostLayout::padded);
-  const int part = ranks().rank();
-  std::vector<double> values;
-  for (std::int64_t i = 0; i < field.layout(part).size; ++i)
-    values.push_back(
-        random_value(static_cast<std::uint64_t>(i), what + 1000 * static_cast<std::uint32_t>(part)));
-  field.set_memory(part, values);
-  return field;
-}
 std::vector<double> contents(const Field<double>& field) {
   field.blocks().synchronize();
   return field.memory(ranks().rank());
