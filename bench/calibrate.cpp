@@ -27,8 +27,12 @@ struct Outcome {
   int rounds = 0;       ///< of the comparison
 };
 
-/// Rounds go on at most so long where the machine is disturbed.
-constexpr double most_seconds = 4;
+/// Host devices share their machine with others, who change what a core does for some tenths of a second to
+/// some seconds: many short calibrations, each followed by its comparison, so that both meet the same
+/// mixture.
+constexpr int host_probes = 9, host_rounds = 9;
+/// A comparison goes on at most so long until it is settled.
+constexpr double most_seconds_on_host = 2;
 
 /// Round by round: what slowed one of the two in a round mostly slowed the other.
 std::vector<double> over(const std::vector<double>& above, const std::vector<double>& below) {
@@ -51,6 +55,7 @@ struct Bout {
   int rounds = 0;
   CalibrateOptions options;
   CalibrationCall call, alone;
+  double most_seconds = 0;  ///< of rounds that are added while the gain is not settled
   std::vector<Outcome> outcomes;
   bool is_warm = false;
 
@@ -111,8 +116,8 @@ struct Bout {
 
 /// All of them, for people.
 std::string summary(const std::vector<Outcome>& all) {
-  std::string list, gains;
-  double least = 0, noise = 0, worst = 0;
+  std::string list, gains, in_all;
+  double least = 0, noise = 0, worst = 0, said = 0, found = 0;
   int alone = 0, rounds = 0;
   for (const Outcome& one : all) {
     list += fmt::format(" {}{:.3f}", static_cast<char>(std::toupper(one.chosen.front())), one.share);
@@ -124,16 +129,27 @@ std::string summary(const std::vector<Outcome>& all) {
     const double apart = one.found / one.said - 1;
     gains += fmt::format(" {:.3f}/{:.3f} ({:+.1f} %)", one.found, one.said, apart * 100);
     worst = std::max(worst, std::abs(apart));
+    said += one.said;
+    found += one.found;
   }
-  return fmt::format(
-      "the better of the first device alone and the equal split over the run at the chosen weights (M: "
-      "master, "
-      "F: fitted, E: equal, T: by threads), {} calibrations:{}; least {:.3f}; the first device alone {} "
-      "times; "
-      "the first device over itself within {:.3f} of 1; at most {} rounds; gain of the chosen weights over "
-      "the "
-      "equal split, measured/said by the record:{}; at most {:.1f} % apart",
-      all.size(), list, least, alone, noise, rounds, gains, worst * 100);
+  if (said > 0) {
+    const auto count =
+        static_cast<double>(std::ranges::count_if(all, [](const Outcome& one) { return one.said > 0; }));
+    in_all = fmt::format(
+        "gain of the chosen weights over the equal split: predicted {:.3f}, measured {:.3f}, apart {:+.1f} "
+        "%; ",
+        said / count, found / count, (found / said - 1) * 100);
+  }
+  std::string text = in_all;
+  text += "the better of the first device alone and the equal split over the run at the chosen weights ";
+  text +=
+      fmt::format("(M: master, F: fitted, E: equal, T: by threads), {} calibrations:{}; ", all.size(), list);
+  text += fmt::format("least {:.3f}; the first device alone {} times; over itself within {:.3f} of 1; ",
+                      least, alone, noise);
+  if (!gains.empty())
+    text += fmt::format("gain by calibration, measured/predicted:{}, at most {:.1f} % apart; ", gains,
+                        worst * 100);
+  return text + fmt::format("at most {} rounds", rounds);
 }
 
 }  // namespace
@@ -141,7 +157,6 @@ std::string summary(const std::vector<Outcome>& all) {
 std::vector<Case> calibrate_cases(const Settings& settings) {
   const DeviceSet devices = open_for_times(settings);
   const PlatformKind kind = devices.master().kind();
-  // Host devices share their machine with whatever else runs there.
   const bool disturbed = kind == PlatformKind::host && !settings.quick;
   const std::int64_t rows = rows_for(settings, devices);
   std::vector<Case> cases;
@@ -154,12 +169,13 @@ std::vector<Case> calibrate_cases(const Settings& settings) {
       bout->operation = operation;
       bout->rows = rows;
       // Virtual times have no noise.
-      bout->rounds = kind == PlatformKind::sim    ? 3
-                     : kind == PlatformKind::cuda ? 31
-                     : settings.quick             ? 3
-                                                  : 11;
+      bout->rounds = kind == PlatformKind::cuda ? 31 : 3;
       if (kind == PlatformKind::sim || settings.quick) bout->options.repeats = bout->options.probes = 3;
-      if (disturbed) bout->options.probes = 31;
+      if (disturbed) {
+        bout->options.probes = host_probes;
+        bout->options.repeats = bout->rounds = host_rounds;
+        bout->most_seconds = most_seconds_on_host;
+      }
       bout->call = operation_probe(*all, operation, rows);
       bout->alone = operation_probe(*first, operation, rows);
       Case entry;
