@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <new>
 
+#include "child_keeper.hpp"
 #include "command.hpp"
 #include "log.hpp"
 #include "ranks.hpp"
@@ -73,6 +75,7 @@ void open_standard_streams() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 2 && std::strcmp(argv[1], kKeeperWord) == 0) return run_keeper();
   open_standard_streams();
   install_signal_handlers();
   try {
