@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "jobs/isolated_worker.hpp"
 #include "jobs/job_program.hpp"
 #include "jobs/source_programs.hpp"
 #include "runtime/sim/sim_world.hpp"
@@ -158,7 +159,10 @@ JobLane::JobLane(const DeviceSet& devices, int device, JobQueue& queue, const Jo
       store_(queue.bytes(), device, devices[device].name()),
       in_(devices[device].create_stream("jobs in")),
       compute_(devices[device].create_stream("jobs")),
-      out_(devices[device].create_stream("jobs out")) {}
+      out_(devices[device].create_stream("jobs out")) {
+  if (options.isolate == JobIsolation::process && devices[device].kind() != PlatformKind::sim)
+    worker_ = std::make_unique<IsolatedWorker>(options, devices[device]);
+}
 
 JobLane::~JobLane() {
   if (!abandoned_) return;
@@ -182,8 +186,11 @@ bool JobLane::begin() {
     JobQueue::Taken taken = queue_.take(device_, static_cast<int>(flights_.size()), store_.evictable_bytes());
     if (taken.wants_bytes > 0 && store_.make_room(taken.wants_bytes)) continue;
     if (taken.attempts.empty()) break;
-    start(std::move(taken.attempts));
     begun = true;
+    if (queue_.is_isolated(device_, *taken.attempts.front().ticket->job.program.state()))
+      run_isolated(std::move(taken.attempts.front()));
+    else
+      start(std::move(taken.attempts));
   }
   return begun;
 }
