@@ -8,6 +8,7 @@
 #include <new>
 
 #include "command.hpp"
+#include "job_worker.hpp"
 #include "log.hpp"
 #include "ranks.hpp"
 #include "shardwise/runtime/error.hpp"
@@ -74,6 +75,8 @@ void open_standard_streams() {
 
 int main(int argc, char** argv) {
   open_standard_streams();
+  // Before anything is made of the environment: a rank's workers are no ranks.
+  if (is_job_worker(argc, argv)) return be_job_worker();
   install_signal_handlers();
   try {
     join_ranks();

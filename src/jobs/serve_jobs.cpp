@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -181,10 +182,9 @@ class JobServer {
     memory_.map(reader.number());
     for (std::size_t left = reader.count(); left > 0; --left)
       job.inputs.push_back(JobInput::borrowed(std::span<const std::byte>(piece(reader))));
-    std::vector<std::span<std::byte>> outputs;
     for (std::size_t left = reader.count(); left > 0; --left) {
-      outputs.push_back(piece(reader));
-      job.launch.output_bytes.push_back(outputs.back().size());
+      ticket->places.push_back(piece(reader));
+      job.launch.output_bytes.push_back(ticket->places.back().size());
     }
     for (auto* const size : {&job.launch.grid, &job.launch.block})
       for (unsigned& extent : *size) extent = static_cast<unsigned>(reader.number());
@@ -204,10 +204,10 @@ class JobServer {
       bench_->lane.finish_front();
     }
     std::fflush(stdout);
-    answer(sequence, *ticket, outputs);
+    answer(sequence, *ticket);
   }
 
-  void answer(std::uint64_t sequence, JobTicket& ticket, const std::vector<std::span<std::byte>>& outputs) {
+  void answer(std::uint64_t sequence, const JobTicket& ticket) {
     ErrorClass error_class = ErrorClass::internal;
     std::string text;
     const JobResult& result = ticket.result;
@@ -220,7 +220,7 @@ class JobServer {
       text = result.error ? result.error->message : "no reason";
       if (result.error) error_class = result.error->error_class;
     } else {
-      text = copy_outputs(result, outputs);
+      text = misfit(ticket);
       error_class = ErrorClass::usage;
     }
     const bool is_well = ticket.ended && bench_->queue.state(0) == JobDeviceState::ok;
@@ -236,23 +236,20 @@ class JobServer {
     channel_.send();
   }
 
-  /// What is wrong with them; empty: nothing, and they are where the executor looks for them.
-  std::string copy_outputs(const JobResult& result, const std::vector<std::span<std::byte>>& places) {
-    const auto sizes = [](const auto& list) {
-      std::string all;
-      for (const auto& bytes : list) all += fmt::format("{}{}", all.empty() ? "" : ", ", bytes.size());
-      return all.empty() ? std::string("none") : all;
+  /// What is wrong with the outputs; empty: nothing, they are where the executor looks for them.
+  static std::string misfit(const JobTicket& ticket) {
+    std::vector<std::uint64_t> made = ticket.output_sizes, announced;
+    if (ticket.places.empty())
+      for (const auto& bytes : ticket.result.outputs) made.push_back(bytes.size());
+    for (const auto& place : ticket.places) announced.push_back(place.size());
+    if (made == announced) return {};
+    const auto list = [](const std::vector<std::uint64_t>& sizes) {
+      return sizes.empty() ? std::string("none") : fmt::format("{}", fmt::join(sizes, ", "));
     };
-    bool fit = result.outputs.size() == places.size();
-    for (std::size_t i = 0; fit && i < places.size(); ++i) fit = result.outputs[i].size() == places[i].size();
-    if (!fit)
-      return fmt::format(
-          "it made outputs of other sizes than JobLaunch::output_bytes says (bytes: {}; announced: {}); in a "
-          "worker process the announced ones have to be right",
-          sizes(result.outputs), sizes(places));
-    for (std::size_t i = 0; i < places.size(); ++i)
-      if (!places[i].empty()) std::memcpy(places[i].data(), result.outputs[i].data(), places[i].size());
-    return {};
+    return fmt::format(
+        "it made outputs of other sizes than JobLaunch::output_bytes says (bytes: {}; announced: {}); in a "
+        "worker process the announced ones have to be right",
+        list(made), list(announced));
   }
 
   const HostTwins& twins_;

@@ -188,6 +188,29 @@ TEST_F(IsolatedJobs, LargeSmallAndEmptyArrays) {
   EXPECT_GE(device.bytes_out, 8u * 34'000'000);
 }
 
+// Refused with the numbers, not by the kernel's choice of a process to end.
+TEST_F(IsolatedJobs, MoreThanTheMachineHasIsOutOfMemory) {
+  JobOptions options = isolated({worker});
+  options.memory_retries = 1;
+  JobExecutor jobs(open_devices("host:1x1"), options);
+  Job job = misbehaving_job(Misdeed::none, 1, 2);
+  job.launch.output_bytes = {std::uint64_t{1} << 50};
+  Job beyond = job;
+  beyond.launch.output_bytes = {~std::uint64_t{0}, 2};
+  const auto results = jobs.run({job, misbehaving_job(Misdeed::none, 1, 2), beyond});
+  ASSERT_TRUE(results[0].error);
+  EXPECT_EQ(results[0].error->error_class, ErrorClass::memory);
+  EXPECT_NE(results[0].error->message.find("its inputs and outputs take 1.00 PiB of memory to share with its "
+                                           "worker process, and "),
+            std::string::npos)
+      << results[0].error->message;
+  EXPECT_EQ(results[0].attempts, 2);
+  expect_tripled(results[1], 1, 2);
+  ASSERT_TRUE(results[2].error);
+  EXPECT_EQ(results[2].error->error_class, ErrorClass::usage) << results[2].error->message;
+  EXPECT_EQ(jobs.report().devices[0].workers, 1u);
+}
+
 // Programs of this process run here; those that the worker does not know, too. More texts than it keeps.
 TEST_F(IsolatedJobs, OnlyWhatTheWorkerKnowsRunsThere) {
   JobExecutor jobs(open_devices("host:2x1"), isolated({worker}));
