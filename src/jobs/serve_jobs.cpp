@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -27,6 +28,8 @@
 #include "jobs/source_programs.hpp"
 #include "jobs/worker_process.hpp"
 #include "shardwise/jobs/isolated.hpp"
+#include "shardwise/runtime/buffer.hpp"
+#include "shardwise/runtime/copy.hpp"
 
 namespace shardwise {
 namespace {
@@ -131,19 +134,29 @@ class JobServer {
     std::string why;
     try {
       bench_ = std::make_unique<Workbench>(spec, program_cache);
-      // Its context is made now, not in the time of the first job.
-      const auto stream = bench_->devices[0].create_stream("opened");
-      Operation nothing;
-      nothing.name = "opened";
-      nothing.body = [](LaunchContext&) {};
-      stream->enqueue(std::move(nothing));
-      stream->synchronize();
+      ask_for_a_sign(bench_->devices[0]);
       if (bench_->devices[0].kind() == PlatformKind::cuda) channel_.spin(kSpinSeconds);
     } catch (const std::exception& error) {
       why = *error.what() ? error.what() : "unknown error";
     }
     channel_.put(WireType::opened, WireWriter().text(why));
     channel_.send();
+  }
+
+  /// Its context is made now, not in the time of the first job, and has to answer: the executor takes it for
+  /// the device's sign of life.
+  static void ask_for_a_sign(Device& device) {
+    const auto stream = device.create_stream("opened");
+    Memory sign(*stream, 64, "sign of life");
+    std::array<std::byte, 64> bytes;
+    bytes.fill(std::byte{1});
+    stream->enqueue(
+        zero_operation("sign of life", sign.data(), sign.bytes(), {sign.access(AccessMode::write)}));
+    stream->enqueue(copy_operation("sign of life", bytes.data(), sign.data(), sign.bytes(),
+                                   {sign.access(AccessMode::read)}));
+    stream->synchronize();
+    for (const std::byte byte : bytes)
+      if (byte != std::byte{0}) throw Error(ErrorClass::lost, device.name() + " gives wrong bytes");
   }
 
   void learn(WireReader reader) {

@@ -119,7 +119,7 @@ TEST_F(IsolatedJobs, EachMisdeedIsItsJobsAlone) {
       {Misdeed::abort, "its worker process was killed by signal 6 (Aborted)", 2, 2},
       {Misdeed::exit, "its worker process ended with exit code 3", 2, 2},
       {Misdeed::bad_pointer, "its worker process was killed by signal 11 (Segmentation fault)", 2, 2},
-      {Misdeed::lost, "the last error: its worker process host:0 fell off the bus", 2, 2},
+      {Misdeed::lost, "the last error: its worker process cannot go on: host:0 fell off the bus", 2, 2},
       {Misdeed::hang,
        "job 'bad' on host:0: not done within its timeout of 0.5 s (device host:0); its worker process was "
        "stopped",
