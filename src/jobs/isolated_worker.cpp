@@ -233,7 +233,7 @@ void IsolatedWorker::receive(const JobTicket& ticket, const Layout& layout, JobO
       outcome.bytes_out += sizes[i];
     }
   } else if (!device_is_well || error_class == ErrorClass::lost) {
-    outcome = broken(std::move(text));
+    outcome = broken("cannot go on: " + text);
   } else {
     outcome.kind =
         error_class == ErrorClass::memory ? JobOutcome::Kind::out_of_memory : JobOutcome::Kind::failed;

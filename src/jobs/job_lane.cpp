@@ -92,11 +92,15 @@ class LaneContext final : public JobContext {
   bool has_outputs() const { return !outputs_.empty(); }
   void fetch_outputs() {
     for (const Memory& output : outputs_) {
-      host_outputs_.emplace_back(output.bytes());
+      const auto& places = ticket_->places;
+      const std::size_t i = host_outputs_.size();
+      const bool has_place = i < places.size() && places[i].size() == output.bytes();
+      host_outputs_.emplace_back(has_place ? 0 : output.bytes());
+      if (!places.empty()) ticket_->output_sizes.push_back(output.bytes());
       if (output.bytes() > 0)
         lane_.out_->enqueue(copy_operation("outputs of job '" + ticket_->id + "'",
-                                           host_outputs_.back().data(), output.data(), output.bytes(),
-                                           {output.access(AccessMode::read)}));
+                                           has_place ? places[i].data() : host_outputs_.back().data(),
+                                           output.data(), output.bytes(), {output.access(AccessMode::read)}));
     }
   }
 

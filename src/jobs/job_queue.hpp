@@ -17,6 +17,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,9 @@ struct JobTicket {
   bool ended = false;
   bool by_content = false;  ///< its load is the placer's, too
   bool holds_slot = false;  ///< of queue_limit
+  /// Where outputs of these sizes go, in place of the result; then output_sizes has what the program made.
+  std::vector<std::span<std::byte>> places;
+  std::vector<std::uint64_t> output_sizes;
   std::shared_ptr<JobSink> sink;
 };
 

@@ -4,12 +4,14 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -26,6 +28,8 @@
 #include "jobs/source_programs.hpp"
 #include "jobs/worker_process.hpp"
 #include "shardwise/jobs/isolated.hpp"
+#include "shardwise/runtime/buffer.hpp"
+#include "shardwise/runtime/copy.hpp"
 
 namespace shardwise {
 namespace {
@@ -130,19 +134,29 @@ class JobServer {
     std::string why;
     try {
       bench_ = std::make_unique<Workbench>(spec, program_cache);
-      // Its context is made now, not in the time of the first job.
-      const auto stream = bench_->devices[0].create_stream("opened");
-      Operation nothing;
-      nothing.name = "opened";
-      nothing.body = [](LaunchContext&) {};
-      stream->enqueue(std::move(nothing));
-      stream->synchronize();
+      ask_for_a_sign(bench_->devices[0]);
       if (bench_->devices[0].kind() == PlatformKind::cuda) channel_.spin(kSpinSeconds);
     } catch (const std::exception& error) {
       why = *error.what() ? error.what() : "unknown error";
     }
     channel_.put(WireType::opened, WireWriter().text(why));
     channel_.send();
+  }
+
+  /// Its context is made now, not in the time of the first job, and has to answer: the executor takes it for
+  /// the device's sign of life.
+  static void ask_for_a_sign(Device& device) {
+    const auto stream = device.create_stream("opened");
+    Memory sign(*stream, 64, "sign of life");
+    std::array<std::byte, 64> bytes;
+    bytes.fill(std::byte{1});
+    stream->enqueue(
+        zero_operation("sign of life", sign.data(), sign.bytes(), {sign.access(AccessMode::write)}));
+    stream->enqueue(copy_operation("sign of life", bytes.data(), sign.data(), sign.bytes(),
+                                   {sign.access(AccessMode::read)}));
+    stream->synchronize();
+    for (const std::byte byte : bytes)
+      if (byte != std::byte{0}) throw Error(ErrorClass::lost, device.name() + " gives wrong bytes");
   }
 
   void learn(WireReader reader) {
@@ -181,10 +195,9 @@ class JobServer {
     memory_.map(reader.number());
     for (std::size_t left = reader.count(); left > 0; --left)
       job.inputs.push_back(JobInput::borrowed(std::span<const std::byte>(piece(reader))));
-    std::vector<std::span<std::byte>> outputs;
     for (std::size_t left = reader.count(); left > 0; --left) {
-      outputs.push_back(piece(reader));
-      job.launch.output_bytes.push_back(outputs.back().size());
+      ticket->places.push_back(piece(reader));
+      job.launch.output_bytes.push_back(ticket->places.back().size());
     }
     for (auto* const size : {&job.launch.grid, &job.launch.block})
       for (unsigned& extent : *size) extent = static_cast<unsigned>(reader.number());
@@ -204,10 +217,10 @@ class JobServer {
       bench_->lane.finish_front();
     }
     std::fflush(stdout);
-    answer(sequence, *ticket, outputs);
+    answer(sequence, *ticket);
   }
 
-  void answer(std::uint64_t sequence, JobTicket& ticket, const std::vector<std::span<std::byte>>& outputs) {
+  void answer(std::uint64_t sequence, const JobTicket& ticket) {
     ErrorClass error_class = ErrorClass::internal;
     std::string text;
     const JobResult& result = ticket.result;
@@ -220,7 +233,7 @@ class JobServer {
       text = result.error ? result.error->message : "no reason";
       if (result.error) error_class = result.error->error_class;
     } else {
-      text = copy_outputs(result, outputs);
+      text = misfit(ticket);
       error_class = ErrorClass::usage;
     }
     const bool is_well = ticket.ended && bench_->queue.state(0) == JobDeviceState::ok;
@@ -236,23 +249,20 @@ class JobServer {
     channel_.send();
   }
 
-  /// What is wrong with them; empty: nothing, and they are where the executor looks for them.
-  std::string copy_outputs(const JobResult& result, const std::vector<std::span<std::byte>>& places) {
-    const auto sizes = [](const auto& list) {
-      std::string all;
-      for (const auto& bytes : list) all += fmt::format("{}{}", all.empty() ? "" : ", ", bytes.size());
-      return all.empty() ? std::string("none") : all;
+  /// What is wrong with the outputs; empty: nothing, they are where the executor looks for them.
+  static std::string misfit(const JobTicket& ticket) {
+    std::vector<std::uint64_t> made = ticket.output_sizes, announced;
+    if (ticket.places.empty())
+      for (const auto& bytes : ticket.result.outputs) made.push_back(bytes.size());
+    for (const auto& place : ticket.places) announced.push_back(place.size());
+    if (made == announced) return {};
+    const auto list = [](const std::vector<std::uint64_t>& sizes) {
+      return sizes.empty() ? std::string("none") : fmt::format("{}", fmt::join(sizes, ", "));
     };
-    bool fit = result.outputs.size() == places.size();
-    for (std::size_t i = 0; fit && i < places.size(); ++i) fit = result.outputs[i].size() == places[i].size();
-    if (!fit)
-      return fmt::format(
-          "it made outputs of other sizes than JobLaunch::output_bytes says (bytes: {}; announced: {}); in a "
-          "worker process the announced ones have to be right",
-          sizes(result.outputs), sizes(places));
-    for (std::size_t i = 0; i < places.size(); ++i)
-      if (!places[i].empty()) std::memcpy(places[i].data(), result.outputs[i].data(), places[i].size());
-    return {};
+    return fmt::format(
+        "it made outputs of other sizes than JobLaunch::output_bytes says (bytes: {}; announced: {}); in a "
+        "worker process the announced ones have to be right",
+        list(made), list(announced));
   }
 
   const HostTwins& twins_;

@@ -9,7 +9,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <string>
 
+#include "shardwise/runtime/devices.hpp"
 #include "shardwise/runtime/error.hpp"
 #include "shardwise/runtime/parse.hpp"
 
@@ -22,6 +25,18 @@ constexpr std::uint64_t kKeptBytes = std::uint64_t{64} << 20;
 
 std::uint64_t pages(std::uint64_t bytes) {
   return (bytes + kPage - 1) / kPage * kPage;
+}
+
+/// What the system says is free; the kernel would sooner end a process than refuse pages.
+std::uint64_t free_bytes() {
+  std::ifstream file("/proc/meminfo");
+  std::string name, unit;
+  std::uint64_t kib = 0;
+  while (file >> name >> kib) {
+    if (name == "MemAvailable:") return std::min(kib * 1024, available_memory());
+    std::getline(file, unit);
+  }
+  return available_memory();
 }
 
 [[noreturn]] void fail(std::uint64_t bytes, const char* call, int reason) {
@@ -53,6 +68,11 @@ void SharedMemory::remap(std::uint64_t size) {
 void SharedMemory::reserve(std::uint64_t bytes) {
   const std::uint64_t wanted = pages(bytes);
   if (wanted < bytes) fail(bytes, "reserve", EOVERFLOW);
+  if (wanted > held_ + kKeptBytes && wanted - held_ > free_bytes())
+    throw Error(ErrorClass::memory,
+                fmt::format("its inputs and outputs take {} of memory to share with its worker process, and "
+                            "{} are free",
+                            human_bytes(wanted), human_bytes(free_bytes())));
   if (wanted > size_) {
     const std::uint64_t size = std::max({wanted, kLeastBytes, std::min(2 * size_, wanted + kKeptBytes)});
     if (ftruncate(file_, static_cast<off_t>(size)) != 0) fail(size, "ftruncate", errno);

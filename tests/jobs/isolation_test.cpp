@@ -119,7 +119,7 @@ TEST_F(IsolatedJobs, EachMisdeedIsItsJobsAlone) {
       {Misdeed::abort, "its worker process was killed by signal 6 (Aborted)", 2, 2},
       {Misdeed::exit, "its worker process ended with exit code 3", 2, 2},
       {Misdeed::bad_pointer, "its worker process was killed by signal 11 (Segmentation fault)", 2, 2},
-      {Misdeed::lost, "the last error: its worker process host:0 fell off the bus", 2, 2},
+      {Misdeed::lost, "the last error: its worker process cannot go on: host:0 fell off the bus", 2, 2},
       {Misdeed::hang,
        "job 'bad' on host:0: not done within its timeout of 0.5 s (device host:0); its worker process was "
        "stopped",
@@ -186,6 +186,29 @@ TEST_F(IsolatedJobs, LargeSmallAndEmptyArrays) {
   EXPECT_EQ(device.workers, 1u);
   EXPECT_GE(device.bytes_in, 8u * 34'000'000);
   EXPECT_GE(device.bytes_out, 8u * 34'000'000);
+}
+
+// Refused with the numbers, not by the kernel's choice of a process to end.
+TEST_F(IsolatedJobs, MoreThanTheMachineHasIsOutOfMemory) {
+  JobOptions options = isolated({worker});
+  options.memory_retries = 1;
+  JobExecutor jobs(open_devices("host:1x1"), options);
+  Job job = misbehaving_job(Misdeed::none, 1, 2);
+  job.launch.output_bytes = {std::uint64_t{1} << 50};
+  Job beyond = job;
+  beyond.launch.output_bytes = {~std::uint64_t{0}, 2};
+  const auto results = jobs.run({job, misbehaving_job(Misdeed::none, 1, 2), beyond});
+  ASSERT_TRUE(results[0].error);
+  EXPECT_EQ(results[0].error->error_class, ErrorClass::memory);
+  EXPECT_NE(results[0].error->message.find("its inputs and outputs take 1.00 PiB of memory to share with its "
+                                           "worker process, and "),
+            std::string::npos)
+      << results[0].error->message;
+  EXPECT_EQ(results[0].attempts, 2);
+  expect_tripled(results[1], 1, 2);
+  ASSERT_TRUE(results[2].error);
+  EXPECT_EQ(results[2].error->error_class, ErrorClass::usage) << results[2].error->message;
+  EXPECT_EQ(jobs.report().devices[0].workers, 1u);
 }
 
 // Programs of this process run here; those that the worker does not know, too. More texts than it keeps.
