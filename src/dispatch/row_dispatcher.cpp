@@ -160,6 +160,9 @@ Pending<RowResult> RowDispatcher::run(RowOperation operation, RowSource source, 
                            {executor_.retired(), -1});
   if (options.plan_only) {
     plan.complete();
+    for (const RowShard& shard : plan.shards)
+      plan.report.devices[static_cast<std::size_t>(shard.device)].peak_bytes +=
+          shard.chunks.estimated_peak_bytes();
     return Pending<RowResult>([report = std::move(plan.report), rows = plan.rows] {
       RowResult result;
       result.rows = rows;
