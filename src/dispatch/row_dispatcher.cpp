@@ -78,7 +78,8 @@ Pending<RowResult> RowDispatcher::run_alone(RowOperation operation, RowSource so
   };
   call->key = cost_key(operation, source, sink);
   const bool several = devices.size() > 1,
-             timed = several && learned_.wants_sample(call->key, DispatchMode::master);
+             timed = several &&
+                     (options.measured || learned_.wants_sample(call->key, DispatchMode::master, rows));
   stamps.graph_s = clock.lap();
   if (!kept)
     stream.enqueue(

@@ -197,9 +197,12 @@ void Planner::choose_between(const std::vector<DeviceRowCost>& cost) {
     const Prediction direct = predict(DispatchMode::direct, Overlap::direct);
     direct_s = direct.seconds;
     const double direct_win = fixed_is_known(DispatchMode::direct) ? clear_win : cautious_win;
+    // Host devices share their memory: there are no copies that launches could overlap, only more launches.
+    const bool shares = devices.master().kind() == PlatformKind::host;
     // Asked last: whether memory is reachable takes the driver microseconds to say.
-    if (direct.seconds <= best.seconds &&
-        (!weights.empty() || direct.seconds <= direct_win * master.seconds) && direct_possible()) {
+    if ((shares || (direct.seconds <= best.seconds &&
+                    (!weights.empty() || direct.seconds <= direct_win * master.seconds))) &&
+        direct_possible()) {
       best = direct;
       mode = DispatchMode::direct;
       win = direct_win;
