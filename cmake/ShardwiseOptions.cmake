@@ -25,6 +25,7 @@ option(SHARDWISE_INSTALL "Make rules that install what is built" ${PROJECT_IS_TO
 option(BUILD_SHARED_LIBS "Shared libraries in place of static ones" OFF)
 option(SHARDWISE_WERROR "Treat warnings in our own code as errors" ${PROJECT_IS_TOP_LEVEL})
 option(SHARDWISE_FUZZ "Build the fuzz targets of the importers (clang; preset fuzz)" OFF)
+option(SHARDWISE_PACK_GPU_CODE "Compress code for GPUs as far as nvcc can: loads later, needs a driver of CUDA 12.4" OFF)
 set(SHARDWISE_SANITIZE "" CACHE STRING "address or thread: build with that sanitizer")
 foreach(part CUDA EMBREE IO PICTURES MPI)
   set(SHARDWISE_${part} AUTO CACHE STRING "AUTO, ON or OFF")

@@ -18,6 +18,14 @@ target_include_directories(shardwise_flags INTERFACE
 target_compile_options(shardwise_flags INTERFACE
   "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;${SHARDWISE_FP_FLAGS}>"
   "$<$<COMPILE_LANGUAGE:CUDA>:${SHARDWISE_CUDA_FP_FLAGS};--expt-relaxed-constexpr;-Xcompiler=-Wall,-ffp-contract=off>")
+if(SHARDWISE_HAS_CUDA AND SHARDWISE_PACK_GPU_CODE)
+  # Without it nvcc leaves the code of a single architecture as it is.
+  set(pack -Xfatbin=-compress-all)
+  if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.8)
+    set(pack --compress-mode=size)
+  endif()
+  target_compile_options(shardwise_flags INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:${pack}>")
+endif()
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 14)
   # Bodies join conditions with & where a branch would cost more than what it saves; loops without dependences are marked
   # in g++'s words.
