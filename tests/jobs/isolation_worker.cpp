@@ -90,7 +90,9 @@ void answer_with(WireChannel& channel, const std::function<void(std::uint64_t se
       channel.send();
     }
     if (message->type == WireType::job) {
-      answer(message->reader().number());
+      const std::uint64_t sequence = message->reader().number();
+      channel.put(WireType::begun, WireWriter().number(sequence));
+      answer(sequence);
       channel.send();
     }
   }
