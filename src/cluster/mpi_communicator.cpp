@@ -31,7 +31,9 @@ int count_of(std::uint64_t bytes) {
   return static_cast<int>(bytes);
 }
 
-/// One MPI communicator of our own.
+/// One MPI communicator of our own. It is freed at the end where nothing can be under way in it. After a
+/// failure, messages that nobody took may be: MPI would use the communicator's number again, and take one
+/// that arrives late for the new one's. It is left to MPI's end then.
 class OwnedComm {
  public:
   OwnedComm(MpiProcess& process, MPI_Comm parent) : process_(process) {
@@ -42,8 +44,11 @@ class OwnedComm {
                   [&] { return MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN); });
   }
   ~OwnedComm() {
-    // One that was given up has calls under way, which MPI must find.
-    if (!abandoned_) process_.call("MPI_Comm_free", [&] { return MPI_Comm_free(&comm_); });
+    const FailureSignal& signal = *process_.signal();
+    if (abandoned_ || std::uncaught_exceptions() > 0 || signal.agreed() != failures_ ||
+        signal.failing_rank(-1) >= 0)
+      return;
+    process_.call("MPI_Comm_free", [&] { return MPI_Comm_free(&comm_); });
   }
   OwnedComm(const OwnedComm&) = delete;
   OwnedComm& operator=(const OwnedComm&) = delete;
@@ -53,7 +58,8 @@ class OwnedComm {
  private:
   MpiProcess& process_;
   MPI_Comm comm_ = MPI_COMM_NULL;
-  bool abandoned_ = false;
+  std::int64_t failures_ = process_.signal()->agreed();  ///< before it
+  bool abandoned_ = false;                               ///< calls were given up in it
 };
 
 class MpiMessage final : public RankMessage {

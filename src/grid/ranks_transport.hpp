@@ -51,8 +51,8 @@ class RanksTransport final : public BlockTransport {
   void move_by_nccl(const std::vector<const Message*>& messages, OrderedQueue& queue);
   void move_by_ranks(const std::vector<const Message*>& messages, OrderedQueue& queue);
   std::byte* stage(const Message& message, std::size_t index);
-  /// Waits for the transfer stream. Throws what began a failure, not that this stream did not run for it: the others
-  /// are told the cause.
+  /// Waits for the transfer stream. Throws what began a failure, not that this stream did not run for it: the
+  /// others are told the cause.
   void wait_for_transfer();
 
   std::shared_ptr<Communicator> ranks_;
