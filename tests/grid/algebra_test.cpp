@@ -127,7 +127,7 @@ TEST(GridAlgebra, ReduceFormsMatchOwnerFormsAndRepeat) {
       reduce.apply_adjoint(out, y);
       const std::vector<double> got = out.gather();
       EXPECT_LT(max_difference(got, expected), 1e-13 * (1 + max_abs(c.dense.a)));
-      EXPECT_EQ(reduce.stats().reduces, c.name == "scaling field" ? 0 : 1);
+      EXPECT_EQ(reduce.stats().reduces, c.name == "scaling field" || blocks.partition().parts() == 1 ? 0 : 1);
       for (int again = 0; again < 5; ++again) {
         reduce.apply_adjoint(out, y);
         EXPECT_TRUE(same_bits(out.gather(), got));

@@ -293,7 +293,7 @@ TEST(GridExchangeFaults, ATransportThatFailsEndsTheSolveForAll) {
     EXPECT_TRUE(same_bits(solve(Blocks(g, Hooked<AnyBackend>{cut, hook})), expected));
     for (int who = 0; who < processes(); ++who) {
       const std::int64_t count = sum_of_processes(std::int64_t{who == process() ? *passed : 0});
-      for (std::int64_t n = 0; n < count; n += thorough() ? 1 : 1 + count / 6) {
+      for (std::int64_t n = 0; n < count; n += thorough() ? 1 : 1 + count / 3) {
         const auto fail_at = [&](int at) {
           *passed = 0;
           *last = at;

@@ -20,10 +20,13 @@ struct MessageHook {
   std::function<bool(BlockTransport& inner, const Message& message, OrderedQueue& queue)> instead;
 };
 
+/// What is written on the messages of a move.
+using Rewrite = std::function<std::vector<Message>(std::vector<Message>)>;
+
 class HookedTransport final : public BlockTransport {
  public:
-  HookedTransport(std::unique_ptr<BlockTransport> inner, MessageHook hook)
-      : inner_(std::move(inner)), hook_(std::move(hook)) {}
+  HookedTransport(std::unique_ptr<BlockTransport> inner, MessageHook hook, Rewrite rewrite = {})
+      : inner_(std::move(inner)), hook_(std::move(hook)), rewrite_(std::move(rewrite)) {}
   std::string name() const override { return "hooked " + inner_->name(); }
   std::vector<int> local_parts() const override { return inner_->local_parts(); }
   Stream& compute(int part) override { return inner_->compute(part); }
@@ -34,7 +37,7 @@ class HookedTransport final : public BlockTransport {
       if (!hook_.instead || !hook_.instead(*inner_, message, queue)) rest.push_back(message);
     for (const Message& message : rest)
       if (hook_.before) hook_.before(*inner_, message, queue);
-    inner_->move(rest, queue);
+    inner_->move(rewrite_ ? rewrite_(rest) : rest, queue);
     for (const Message& message : rest)
       if (hook_.after) hook_.after(*inner_, message, queue);
   }
@@ -54,6 +57,17 @@ class HookedTransport final : public BlockTransport {
  private:
   std::unique_ptr<BlockTransport> inner_;
   MessageHook hook_;
+  Rewrite rewrite_;
+};
+
+/// Ranks that write other things on their messages.
+struct Rewritten {
+  Mpi backend;
+  Rewrite rewrite;
+  PartitionRequest request() const { return backend.request(); }
+  std::unique_ptr<BlockTransport> connect(const Partition& partition) const {
+    return std::make_unique<HookedTransport>(backend.connect(partition), MessageHook{}, rewrite);
+  }
 };
 
 /// Any backend behind a hook.

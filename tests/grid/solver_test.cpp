@@ -66,7 +66,8 @@ TEST(GridSums, ExactOnesDoNotDependOnThePartition) {
     EXPECT_NEAR(ordered, expected, 1e-2 + 1e-10 * std::abs(expected));
     plain_differs = plain_differs || ordered != plain_first;
   }
-  EXPECT_TRUE(plain_differs) << "the data is too tame to tell orders apart";
+  EXPECT_TRUE(plain_differs || (on_ranks() && processes() == 1))
+      << "the data is too tame to tell orders apart";
 }
 
 TEST(GridSums, SeeWhatIsNotFinite) {
