@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <memory>
 
 #include "bench/timing.hpp"
+#include "dispatch/mean_of_most.hpp"
 #include "dispatch/row_dispatcher.hpp"
 #include "shardwise/rays/calibrate.hpp"
 
@@ -17,11 +19,33 @@ namespace {
 /// What one calibration came to.
 struct Outcome {
   std::string chosen;
-  double share = 0;  ///< the better of the first device alone and the equal split / the run at the weights
-  double noise = 0;  ///< the first device alone / itself, in the same rounds
-  double said = 0, found = 0;  ///< equal / fitted: as the fit predicts, and as the test measured
-  double chosen_s = 0;         ///< median of the run at the weights
+  double share = 0;     ///< the better of the first device alone and the equal split / the run at the weights
+  double noise = 0;     ///< the first device alone / itself, in the same rounds
+  double said = 0;      ///< the equal split / the run at the weights, as the record predicts; 0: not known
+  double found = 0;     ///< the same, as the rounds measured
+  double chosen_s = 0;  ///< median of the run at the weights
+  int rounds = 0;       ///< of the comparison
 };
+
+/// Host devices share their machine with others, who change what a core does for some tenths of a second to
+/// some seconds: many short calibrations, each followed by its comparison, so that both meet the same
+/// mixture.
+constexpr int host_probes = 9, host_rounds = 9;
+/// A comparison goes on at most so long until it is settled.
+constexpr double most_seconds_on_host = 2;
+
+/// Round by round: what slowed one of the two in a round mostly slowed the other.
+std::vector<double> over(const std::vector<double>& above, const std::vector<double>& below) {
+  std::vector<double> ratios;
+  for (std::size_t round = 0; round < above.size(); ++round) ratios.push_back(above[round] / below[round]);
+  return ratios;
+}
+
+/// Whether the ratio of their means is known to within a percent.
+bool is_settled(const std::vector<double>& above, const std::vector<double>& below) {
+  const Mean a = mean_of_most(above), b = mean_of_most(below);
+  return std::hypot(a.error / a.value, b.error / b.value) < 0.01;
+}
 
 /// An operation on a scene of all devices and of the first one alone, with the same rows.
 struct Bout {
@@ -31,7 +55,16 @@ struct Bout {
   int rounds = 0;
   CalibrateOptions options;
   CalibrationCall call, alone;
+  double most_seconds = 0;  ///< of rounds that are added while the gain is not settled
   std::vector<Outcome> outcomes;
+  bool is_warm = false;
+
+  /// Memory and clocks, before any calibration: each way once.
+  double warm_up() {
+    is_warm = true;
+    alone({});
+    return seconds_of(all->devices(), [&] { call({}); });
+  }
 
   Outcome run() {
     // Nothing is known from the calibration before.
@@ -39,15 +72,13 @@ struct Bout {
     const CalibrationRecord record = calibrate(all->devices(), operation, rows, call, options);
     Outcome outcome;
     outcome.chosen = record.chosen;
-    const CalibrationTrial *equal = nullptr, *fitted = nullptr;
-    for (const CalibrationTrial& trial : record.trials) {
-      if (trial.name == "equal") equal = &trial;
-      if (trial.name == "fitted") fitted = &trial;
-    }
-    if (equal && fitted) {
-      outcome.said = equal->predicted_s / fitted->predicted_s;
-      outcome.found = equal->median_s / fitted->median_s;
-    }
+    // Both were predicted before any round was run that measures them.
+    const auto predicted = [&](const std::string& name) {
+      for (const CalibrationTrial& trial : record.trials)
+        if (trial.name == name) return trial.predicted_s;
+      return 0.0;
+    };
+    if (predicted(record.chosen) > 0) outcome.said = predicted("equal") / predicted(record.chosen);
     compare(record, outcome);
     return outcome;
   }
@@ -64,49 +95,61 @@ struct Bout {
     std::vector<std::function<void()>> calls{[&] { call(as_calibrated); }, one, [&] { call(equal); }, one};
     std::vector<std::vector<double>> times(calls.size());
     std::vector<std::size_t> order{0, 1, 2, 3};
-    for (int round = 0; round < rounds; ++round) {
-      for (const std::size_t i : order) times[i].push_back(seconds_of(all->devices(), calls[i]));
+    // More rounds where the machine is disturbed; how far the gain is from what was said has no part in it.
+    double spent = 0;
+    for (int round = 0; round < rounds || (spent < most_seconds && !is_settled(times[2], times[0]));
+         ++round) {
+      for (const std::size_t i : order) {
+        times[i].push_back(seconds_of(all->devices(), calls[i]));
+        spent += times[i].back();
+      }
       std::ranges::reverse(order);
     }
     const auto& better = spread(times[1]).median <= spread(times[2]).median ? times[1] : times[2];
-    std::vector<double> shares, noises;
-    for (std::size_t round = 0; round < times[0].size(); ++round) {
-      shares.push_back(better[round] / times[0][round]);
-      noises.push_back(times[1][round] / times[3][round]);
-    }
-    outcome.share = spread(shares).median;
-    outcome.noise = spread(noises).median;
+    outcome.share = spread(over(better, times[0])).median;
+    outcome.noise = spread(over(times[1], times[3])).median;
+    outcome.found = mean_of_most(times[2]).value / mean_of_most(times[0]).value;
     outcome.chosen_s = spread(times[0]).median;
+    outcome.rounds = static_cast<int>(times[0].size());
   }
 };
 
-/// All of them, for people. The runner's warm-up is left out.
+/// All of them, for people.
 std::string summary(const std::vector<Outcome>& all) {
-  std::string list;
-  std::string gains;
-  double least = 0, noise = 0, worst = 0;
-  int alone = 0, count = 0;
-  for (std::size_t i = 1; i < all.size(); ++i) {
-    const Outcome& one = all[i];
+  std::string list, gains, in_all;
+  double least = 0, noise = 0, worst = 0, said = 0, found = 0;
+  int alone = 0, rounds = 0;
+  for (const Outcome& one : all) {
     list += fmt::format(" {}{:.3f}", static_cast<char>(std::toupper(one.chosen.front())), one.share);
-    least = count == 0 ? one.share : std::min(least, one.share);
+    least = least == 0 ? one.share : std::min(least, one.share);
     noise = std::max(noise, std::abs(one.noise - 1));
     alone += one.chosen == "master";
-    if (one.said > 0) {
-      gains += fmt::format(" {:.3f}/{:.3f}", one.found, one.said);
-      worst = std::max(worst, std::abs(one.found / one.said - 1));
-    }
-    ++count;
+    rounds = std::max(rounds, one.rounds);
+    if (one.said <= 0) continue;
+    const double apart = one.found / one.said - 1;
+    gains += fmt::format(" {:.3f}/{:.3f} ({:+.1f} %)", one.found, one.said, apart * 100);
+    worst = std::max(worst, std::abs(apart));
+    said += one.said;
+    found += one.found;
   }
-  return fmt::format(
-      "the better of the first device alone and the equal split over the run at the chosen weights (M: "
-      "master, F: "
-      "fitted, E: equal, T: by threads), {} calibrations:{}; least {:.3f}; the first device alone {} times; "
-      "the first "
-      "device over itself within {:.3f} of 1; the equal split over the fitted one, found/said by the fit:{}; "
-      "at worst "
-      "{:.1f} % apart",
-      count, list, least, alone, noise, gains, worst * 100);
+  if (said > 0) {
+    const auto count =
+        static_cast<double>(std::ranges::count_if(all, [](const Outcome& one) { return one.said > 0; }));
+    in_all = fmt::format(
+        "gain of the chosen weights over the equal split: predicted {:.3f}, measured {:.3f}, apart {:+.1f} "
+        "%; ",
+        said / count, found / count, (found / said - 1) * 100);
+  }
+  std::string text = in_all;
+  text += "the better of the first device alone and the equal split over the run at the chosen weights ";
+  text +=
+      fmt::format("(M: master, F: fitted, E: equal, T: by threads), {} calibrations:{}; ", all.size(), list);
+  text += fmt::format("least {:.3f}; the first device alone {} times; over itself within {:.3f} of 1; ",
+                      least, alone, noise);
+  if (!gains.empty())
+    text += fmt::format("gain by calibration, measured/predicted:{}, at most {:.1f} % apart; ", gains,
+                        worst * 100);
+  return text + fmt::format("at most {} rounds", rounds);
 }
 
 }  // namespace
@@ -114,6 +157,7 @@ std::string summary(const std::vector<Outcome>& all) {
 std::vector<Case> calibrate_cases(const Settings& settings) {
   const DeviceSet devices = open_for_times(settings);
   const PlatformKind kind = devices.master().kind();
+  const bool disturbed = kind == PlatformKind::host && !settings.quick;
   const std::int64_t rows = rows_for(settings, devices);
   std::vector<Case> cases;
   for (const Place& place : places(settings, devices)) {
@@ -125,8 +169,13 @@ std::vector<Case> calibrate_cases(const Settings& settings) {
       bout->operation = operation;
       bout->rows = rows;
       // Virtual times have no noise.
-      bout->rounds = kind == PlatformKind::sim ? 3 : kind == PlatformKind::cuda ? 31 : settings.quick ? 3 : 7;
-      if (kind == PlatformKind::sim || settings.quick) bout->options.repeats = 3;
+      bout->rounds = kind == PlatformKind::cuda ? 31 : 3;
+      if (kind == PlatformKind::sim || settings.quick) bout->options.repeats = bout->options.probes = 3;
+      if (disturbed) {
+        bout->options.probes = host_probes;
+        bout->options.repeats = bout->rounds = host_rounds;
+        bout->most_seconds = most_seconds_on_host;
+      }
       bout->call = operation_probe(*all, operation, rows);
       bout->alone = operation_probe(*first, operation, rows);
       Case entry;
@@ -136,6 +185,7 @@ std::vector<Case> calibrate_cases(const Settings& settings) {
                                place.text, rows);
       entry.units = static_cast<double>(rows);
       entry.all = [bout] {
+        if (!bout->is_warm) return bout->warm_up();
         bout->outcomes.push_back(bout->run());
         return bout->outcomes.back().chosen_s;
       };

@@ -110,10 +110,10 @@ void add_single(std::vector<Case>& cases, const DeviceSet& devices, std::int64_t
   const CartesianGrid grid = box(n, n, n);
   const double cells = static_cast<double>(grid.cell_count());
   const auto bytes = static_cast<std::int64_t>(cells) * static_cast<std::int64_t>(sizeof(T));
-  // A row for the forward operator is held against one thread a cell, one for its adjoint against the
-  // forward.
+  // A row for the forward operator is held against one thread a cell, one for its adjoint in either form
+  // against the forward.
   const auto add = [&](const std::string& name, double words, const std::shared_ptr<Work<T>>& work, bool back,
-                       const std::shared_ptr<Work<T>>& plain) {
+                       const std::shared_ptr<Work<T>>& other) {
     Case row;
     row.name = fmt::format("{}-{}", name, type);
     row.work = fmt::format("{}, {} {}; one: {}", name, grid.shape_text(), type,
@@ -127,7 +127,7 @@ void add_single(std::vector<Case>& cases, const DeviceSet& devices, std::int64_t
       *best = std::min(*best, s);
       return s;
     };
-    row.one = [other = back ? work : plain, count] { return other->apply(count); };
+    row.one = [other, count] { return other->apply(count); };
     row.limit = "copy";
     const auto least_streamed = std::make_shared<double>(0);
     row.limit_seconds = [plain_copy = copy_rate(first, bytes, words, count),
@@ -154,11 +154,16 @@ void add_single(std::vector<Case>& cases, const DeviceSet& devices, std::int64_t
   };
   const auto l = make(laplacian(grid));
   add("laplacian", 2, l, false, make(laplacian(grid), plain));
-  add("laplacian-adjoint", 2, l, true, nullptr);
+  add("laplacian-adjoint", 2, l, true, l);
   const Operator d = diffusion(Coefficient::constant(grid, 1.5));
   const auto with_kappa = make(d);
   add("diffusion", 3, with_kappa, false, make(d, plain));
-  add("diffusion-adjoint", 3, with_kappa, true, nullptr);
+  add("diffusion-adjoint", 3, with_kappa, true, with_kappa);
+  // Not two ways for every user to choose from: the reduce form is what operators of users can have.
+  PrepareOptions reduce;
+  reduce.adjoint = AdjointForm::reduce;
+  add("laplacian-adjoint-reduce", 2, make(laplacian(grid), reduce), true, l);
+  add("diffusion-adjoint-reduce", 3, make(d, reduce), true, with_kappa);
 }
 
 /// A product as a solver calls it, with p . A p, against the application of the operator to a field.

@@ -26,7 +26,7 @@ namespace {
 
 /// As typed.
 struct CalibrateText {
-  std::string repeats = "11", warm_up = "1", probes = "9", output;
+  std::string repeats = "11", warm_up = "1", probes = "7", output;
 };
 
 struct RowsText : CalibrateText {
@@ -46,7 +46,7 @@ void add_calibrate_options(CLI::App& app, CalibrateText& text) {
   };
   add("--repeats", text.repeats, "N", "Rounds of the test: every split once, in turn (11)");
   add("--warm-up", text.warm_up, "N", "Calls before any is timed, of the first device and of all (1)");
-  add("--probes", text.probes, "N", "Most calls of a probe until the devices have measured themselves (9)");
+  add("--probes", text.probes, "N", "Rounds of probes: each device alone once, then all together (7)");
   add("-o,--output", text.output, "FILE",
       "Keep the record, for --calibration; other operations in the file stay");
 }
@@ -55,7 +55,7 @@ CalibrateOptions options_of(const CalibrateText& text) {
   CalibrateOptions options;
   options.repeats = static_cast<int>(count_value("--repeats", text.repeats, 3, 10000));
   options.warm_up = static_cast<int>(count_value("--warm-up", text.warm_up, 0, 10000));
-  options.probe_calls = static_cast<int>(count_value("--probes", text.probes, 1, 10000));
+  options.probes = static_cast<int>(count_value("--probes", text.probes, 1, 10000));
   return options;
 }
 

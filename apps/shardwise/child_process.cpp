@@ -15,6 +15,7 @@
 #include <cstring>
 #include <map>
 
+#include "child_keeper.hpp"
 #include "shardwise/runtime/error.hpp"
 
 extern char** environ;
@@ -59,6 +60,7 @@ class Child {
   explicit Child(const ChildCommand& command) {
     std::vector<std::string> words = command.words, environment = environment_of(command);
     const std::vector<char*> arguments = pointers_of(words), variables = pointers_of(environment);
+    begin_keeping();
     int channel[2];
     if (pipe2(channel, O_CLOEXEC) != 0) fail(command, "pipe", errno);
     const pid_t parent = getpid();
@@ -73,10 +75,12 @@ class Child {
       setpgid(0, 0);
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (getppid() != parent) _exit(127);
+      // Before there can be anything else in the group.
+      tell_keeper(getpid());
       for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) signal(number, SIG_DFL);
-      const int in = open("/dev/null", O_RDONLY);
-      const int out = open(command.stdout_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
-      const int err = open(command.stderr_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
+      const int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
+      const int out = open(command.stdout_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+      const int err = open(command.stderr_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
       if (in < 0 || out < 0 || err < 0) give_up(1);
       dup2(in, STDIN_FILENO);
       dup2(out, STDOUT_FILENO);
@@ -97,6 +101,7 @@ class Child {
     while (got < 0 && errno == EINTR);
     close(channel[0]);
     if (got == static_cast<ssize_t>(sizeof error)) {
+      forget_group(process_);
       waitpid(process_, nullptr, 0);
       fail(command, error.step == 1 ? "open its output" : "start it", error.reason);
     }
@@ -110,15 +115,25 @@ class Child {
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
-  /// Whether it has ended; waits a little for it.
-  bool ends(int& status) {
+  /// Whether it has ended; waits a little for it. Its number stays its own until take().
+  bool ends() {
     if (handle_ >= 0) {
       pollfd watched{handle_, POLLIN, 0};
       poll(&watched, 1, kLookMilliseconds);
     } else {
       usleep(2000);
     }
-    return waitpid(process_, &status, WNOHANG) == process_;
+    siginfo_t info = {};
+    return waitid(P_PID, static_cast<id_t>(process_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid == process_;
+  }
+  /// How it ended. What it left behind in its group goes, too.
+  int take() {
+    send(SIGKILL);
+    forget_group(process_);
+    int status = 0;
+    waitpid(process_, &status, 0);
+    return status;
   }
   void send(int number) const {
     kill(-process_, number);
@@ -146,10 +161,9 @@ ChildOutcome run_child(const ChildCommand& command, const std::function<bool()>&
   const auto start = Clock::now();
   Child child(command);
   ChildOutcome outcome;
-  int status = 0;
   double told_at = -1;
   bool killed = false;
-  while (!child.ends(status)) {
+  while (!child.ends()) {
     const double now = seconds_since(start);
     if (told_at < 0) {
       outcome.timed_out = command.timeout_s && now >= *command.timeout_s;
@@ -163,8 +177,7 @@ ChildOutcome run_child(const ChildCommand& command, const std::function<bool()>&
       killed = true;
     }
   }
-  // What it left behind in its group goes, too.
-  child.send(SIGKILL);
+  const int status = child.take();
   outcome.seconds = seconds_since(start);
   if (WIFEXITED(status) && !outcome.timed_out && !outcome.cancelled) outcome.exit_code = WEXITSTATUS(status);
   if (WIFSIGNALED(status)) outcome.signal = WTERMSIG(status);

@@ -26,8 +26,8 @@ struct ChildOutcome {
 };
 
 /// Runs it in a process group of its own, and waits. Past its timeout, and once `is_cancelled`, the group
-/// gets SIGTERM and two seconds later SIGKILL. Killed with us, even by SIGKILL. Throws a usage error where it
-/// cannot be started. Thread-safe.
+/// gets SIGTERM and two seconds later SIGKILL. Ended with us, even by SIGKILL (child_keeper.hpp). Throws a
+/// usage error where it cannot be started. Thread-safe.
 ChildOutcome run_child(const ChildCommand& command, const std::function<bool()>& is_cancelled);
 
 }  // namespace shardwise::program

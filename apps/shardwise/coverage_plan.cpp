@@ -37,8 +37,8 @@ int dry_run(const CoverageText& text, const CoverageRequest& request, const Devi
   planned.progress = [](std::int64_t, std::int64_t) {};
   const Estimate estimate = estimate_coverage(devices, model, planned);
   Json list = Json::array();
-  std::vector<std::vector<std::string>> rows{{"device", "memory free", "lanes", "peak, estimated", "busy",
-                                              "copying", "idle", "in", "out", "most with"}};
+  std::vector<std::vector<std::string>> rows{
+      {"device", "memory free", "lanes", "peak", "busy", "copying", "idle", "in", "out", "most with"}};
   for (int i = 0; i < devices.size(); ++i) {
     const DeviceReport& device = plan.devices.at(static_cast<std::size_t>(i));
     const DeviceEstimate& guess = estimate.devices.at(static_cast<std::size_t>(i));

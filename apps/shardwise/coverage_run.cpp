@@ -124,11 +124,10 @@ DispatchReport CoverageRunner::plan(const CoverageOptions& options) {
   call.progress = [](std::int64_t, std::int64_t) {};
   const CoveragePlan plan = plan_coverage(scene_, request_of(call));
   DispatchReport report = plan.lanes.report;
-  for (const LaneShard& shard : plan.lanes.shards) {
-    DeviceReport& device = report.devices.at(static_cast<std::size_t>(shard.device));
-    device.lanes = shard.window.count;
-    device.peak_bytes = shard.plan.estimated_peak_bytes();
-  }
+  for (const LaneShard& shard : plan.lanes.shards)
+    report.devices.at(static_cast<std::size_t>(shard.device)).lanes = shard.window.count;
+  for (int d = 0; d < devices().size(); ++d)
+    report.devices[static_cast<std::size_t>(d)].peak_bytes = plan.peak_bytes(devices(), d);
   return report;
 }
 

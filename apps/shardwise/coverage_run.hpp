@@ -44,8 +44,7 @@ class CoverageRunner {
   CoverageRun run_on_ranks(const CoverageOptions& options, const ProgressFunction& progress);
   /// How the grids of run_on_ranks() get to rank 0: "NCCL 2.28.9", or "MPI from the host" and why.
   const std::string& transport() const { return transport_; }
-  /// Plans the call without running it: `devices[]` has the lanes of each and the peak that is estimated for
-  /// them.
+  /// Plans the call without running it: `devices[]` has the lanes of each and the peak that a run reports.
   DispatchReport plan(const CoverageOptions& options);
 
  private:

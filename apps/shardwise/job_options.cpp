@@ -75,7 +75,8 @@ Json job_devices_json(const JobReport& report) {
                     {"bytes_in", device.bytes_in},
                     {"bytes_out", device.bytes_out},
                     {"cache_hits", device.cache_hits},
-                    {"cache_misses", device.cache_misses}});
+                    {"cache_misses", device.cache_misses},
+                    {"workers", device.workers}});
   return list;
 }
 

@@ -10,12 +10,15 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <set>
+#include <thread>
 #include <utility>
 
 #include "batch_file.hpp"
 #include "child_process.hpp"
 #include "command.hpp"
 #include "job_options.hpp"
+#include "job_worker.hpp"
 #include "progress.hpp"
 #include "rank_work.hpp"
 #include "ranks.hpp"
@@ -34,6 +37,7 @@ constexpr std::int64_t kSchema = 1;
 
 struct JobsText : JobText {
   std::string batch, program_cache;
+  bool isolate = false;
 };
 
 /// What is known of one job's end; `result.json` in its folder.
@@ -96,6 +100,7 @@ class JobsRun {
   void run_command(std::size_t index, JobContext& context);
   void on_result(std::size_t index, const JobResult& result);
   std::vector<std::size_t> wait_for_others(const std::vector<std::size_t>& undecided);
+  void wait_while_others_work(std::vector<std::size_t> undecided);
   void add_up(const JobReport& round);
   bool any_failed() const;
   std::string table() const;
@@ -112,6 +117,8 @@ class JobsRun {
   std::vector<int>
       exit_codes_;  ///< of what ran here; a worker writes, this thread reads once the job has ended
   std::vector<bool> ran_here_;
+  std::set<std::size_t> out_of_reach_;  ///< those that no device of ours can do any more, and why
+  std::string why_out_of_reach_;
   JobReport report_;  ///< of the rounds of this process, added up
   std::size_t kept_ = 0;
 };
@@ -226,7 +233,12 @@ Job JobsRun::make_job(std::size_t index) {
 void JobsRun::on_result(std::size_t index, const JobResult& result) {
   const BatchJob& job = batch_[index];
   const bool stopped = result.error && result.error->error_class == ErrorClass::interrupted;
-  if (result.status != JobStatus::cancelled && !stopped) {
+  // Lost devices are no fault of a job that was never tried: another process, or the next run, does it.
+  const bool untried = result.error && result.error->error_class == ErrorClass::lost && result.attempts == 0;
+  if (untried) {
+    out_of_reach_.insert(index);
+    why_out_of_reach_ = result.error->message;
+  } else if (result.status != JobStatus::cancelled && !stopped) {
     ran_here_[index] = true;
     JobRecord record;
     record.status = to_string(result.status);
@@ -258,6 +270,23 @@ std::vector<std::size_t> JobsRun::wait_for_others(const std::vector<std::size_t>
       [this](std::size_t index) { return folder_->owner_of(batch_[index].id).has_value(); });
 }
 
+// Of those that this process cannot do: a process at work has a claim, but for a moment between two.
+void JobsRun::wait_while_others_work(std::vector<std::size_t> undecided) {
+  constexpr int most_idle_looks = 10;
+  Progress progress("waiting for other processes", "jobs");
+  const std::size_t count = undecided.size();
+  for (int idle_looks = 0; idle_looks < most_idle_looks;) {
+    throw_if_stopped();
+    std::erase_if(undecided, [this](std::size_t index) { return is_settled(index); });
+    if (undecided.empty()) return;
+    const bool any_at_work = std::ranges::any_of(
+        undecided, [this](std::size_t index) { return folder_->owner_of(batch_[index].id).has_value(); });
+    idle_looks = any_at_work ? 0 : idle_looks + 1;
+    progress.update(static_cast<std::int64_t>(count - undecided.size()), static_cast<std::int64_t>(count));
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  }
+}
+
 void JobsRun::add_up(const JobReport& round) {
   JobReport& sum = report_;
   sum.makespan_s += round.makespan_s;
@@ -278,6 +307,7 @@ void JobsRun::add_up(const JobReport& round) {
     device.busy_s += round.devices[d].busy_s;
     device.bytes_in += round.devices[d].bytes_in;
     device.bytes_out += round.devices[d].bytes_out;
+    device.workers += round.devices[d].workers;
   }
   for (const std::string& note : round.notes) log_warning(note);
 }
@@ -323,10 +353,14 @@ int JobsRun::run() {
       jobs.run(std::move(batch));
       add_up(jobs.report());
     }
-    std::erase_if(left, [this](std::size_t index) { return records_[index].has_value(); });
+    std::erase_if(left, [this](std::size_t index) {
+      return records_[index].has_value() || out_of_reach_.contains(index);
+    });
     if (stop_requested() || (text_.fail_fast && any_failed())) break;
     todo = left = wait_for_others(left);
   }
+  if (!stop_requested() && !out_of_reach_.empty())
+    wait_while_others_work({out_of_reach_.begin(), out_of_reach_.end()});
   return finish();
 }
 
@@ -343,19 +377,26 @@ std::string JobsRun::table() const {
                          record->status, record->exit_code, record->attempts, record->queued_s, record->run_s,
                          csv_field(record->error));
     else
-      csv += fmt::format("{},,cancelled,,0,,,\n", csv_field(batch_[i].id));
+      csv += fmt::format("{},,{},,0,,,\n", csv_field(batch_[i].id),
+                         out_of_reach_.contains(i) ? "undone" : "cancelled");
   }
   return csv;
 }
 
 int JobsRun::finish() {
-  std::size_t done = 0, failed = 0, cancelled = 0, here = 0;
+  const auto here = static_cast<std::size_t>(std::count(ran_here_.begin(), ran_here_.end(), true));
+  Json of_ranks;
+  if (!stop_requested() && has_ranks()) {
+    of_ranks = gather_rank_reports({{"jobs", here}, {"devices", job_devices_json(report_)}});
+    // All have ended now: what was out of our reach may have been in theirs.
+    for (const std::size_t index : out_of_reach_) is_settled(index);
+  }
+  std::size_t done = 0, failed = 0, cancelled = 0, undone = 0;
   for (std::size_t i = 0; i < batch_.size(); ++i) {
     if (!records_[i])
-      ++cancelled;
+      ++(out_of_reach_.contains(i) ? undone : cancelled);
     else
       ++(records_[i]->is_done() ? done : failed);
-    here += ran_here_[i];
   }
   if (is_first_rank()) write_by_rename(folder_->path() / "results.csv", table());
   if (stop_requested()) {
@@ -363,15 +404,15 @@ int JobsRun::finish() {
                                 done, batch_.size(), text_.folder));
     throw Error(ErrorClass::interrupted, "jobs: stopped");
   }
-  const Json of_ranks =
-      has_ranks() ? gather_rank_reports({{"jobs", here}, {"devices", job_devices_json(report_)}}) : Json();
-  if (!is_first_rank()) return failed == 0 && cancelled == 0 ? 0 : 1;
+  const bool all_done = failed + cancelled + undone == 0;
+  if (!is_first_rank()) return all_done ? 0 : 1;
   Json report = {{"schema", kSchema},
                  {"command", "jobs"},
                  {"jobs", batch_.size()},
                  {"done", done},
                  {"failed", failed},
                  {"cancelled", cancelled},
+                 {"undone", undone},
                  {"kept", kept_},
                  {"ran_here", here},
                  {"elsewhere", done + failed - kept_ - here},
@@ -389,13 +430,20 @@ int JobsRun::finish() {
   if (text_.json == "-") {
     write_stdout(json_text(report));
   } else {
-    std::string text = fmt::format("{} jobs: {} done ({} before), {} failed, {} cancelled\n", batch_.size(),
-                                   done, kept_, failed, cancelled);
+    std::string text =
+        fmt::format("{} jobs: {} done ({} before), {} failed, {} cancelled{}\n", batch_.size(), done, kept_,
+                    failed, cancelled, undone > 0 ? fmt::format(", {} not begun", undone) : "");
     if (has_ranks()) text += "\n" + rank_table(of_ranks, "jobs");
     if (here > 0) text += fmt::format("\n{}\n{}\n", job_devices_text(report_), makespan_text(report_));
     write_stdout(text + fmt::format("table: {}\n", (folder_->path() / "results.csv").string()));
   }
-  if (failed == 0 && cancelled == 0) return 0;
+  if (all_done) return 0;
+  if (undone > 0)
+    log_error(
+        fmt::format("{} of {} jobs were not begun, because their devices are lost, and nobody else is at "
+                    "work ({}); the same command does them",
+                    undone, batch_.size(), why_out_of_reach_));
+  if (failed + cancelled == 0) return 1;
   log_error(fmt::format("{} of {} jobs failed{}; the same command tries them again", failed, batch_.size(),
                         cancelled > 0 ? fmt::format(", {} were cancelled", cancelled) : ""));
   return 1;
@@ -441,6 +489,10 @@ int run(const JobsText& text) {
   const DeviceSet devices = open(text.devices);
   JobOptions options = job_options_of(text, devices.size());
   options.program_cache = text.program_cache;
+  if (text.isolate && std::ranges::any_of(batch, [](const BatchJob& job) { return job.cuda.has_value(); })) {
+    options.isolate = JobIsolation::process;
+    options.worker_command = job_worker_command();
+  }
   JobsRun jobs(text, std::move(batch), devices, std::move(options));
   if (text.dry_run) return is_first_rank() ? jobs.dry_run() : 0;
   return jobs.run();
@@ -458,6 +510,10 @@ void add_jobs(Commands& commands, CLI::App& root) {
   add_job_options(*app, *text);
   app->add_option("--program-cache", text->program_cache, "Folder for compiled CUDA programs (none)")
       ->type_name("DIR")
+      ->group("Jobs");
+  app->add_flag("--isolate", text->isolate,
+                "CUDA programs in a worker process for each GPU: one that faults or hangs costs no other its "
+                "result and no GPU. For programs that are not proven; commands are processes anyway")
       ->group("Jobs");
   commands.actions[app] = [text] { return run(*text); };
   commands.on_all_ranks.insert(app);

@@ -1,5 +1,6 @@
 #include "log.hpp"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/spdlog.h>
@@ -32,9 +33,14 @@ void open_log(const LogOptions& options) {
   current = options;
   if (options.file.empty() || !is_first_rank()) return;
   check_output(options.file, "--log-file");
+  // Not for the commands that jobs start.
+  spdlog::file_event_handlers events;
+  events.after_open = [](const spdlog::filename_t&, std::FILE* file) {
+    fcntl(fileno(file), F_SETFD, FD_CLOEXEC);
+  };
   try {
     file_log = std::make_shared<spdlog::logger>(
-        "shardwise", std::make_shared<spdlog::sinks::basic_file_sink_mt>(options.file, true));
+        "shardwise", std::make_shared<spdlog::sinks::basic_file_sink_mt>(options.file, true, events));
   } catch (const spdlog::spdlog_ex& error) {
     throw_usage(
         fmt::format("--log-file: '{}' cannot be written ({}); choose another", options.file, error.what()));

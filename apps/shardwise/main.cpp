@@ -4,10 +4,13 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <new>
 
+#include "child_keeper.hpp"
 #include "command.hpp"
+#include "job_worker.hpp"
 #include "log.hpp"
 #include "ranks.hpp"
 #include "shardwise/runtime/error.hpp"
@@ -73,7 +76,10 @@ void open_standard_streams() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 2 && std::strcmp(argv[1], kKeeperWord) == 0) return run_keeper();
   open_standard_streams();
+  // Before anything is made of the environment: a rank's workers are no ranks.
+  if (is_job_worker(argc, argv)) return be_job_worker();
   install_signal_handlers();
   try {
     join_ranks();

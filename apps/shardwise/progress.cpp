@@ -59,6 +59,7 @@ std::string short_count(double value) {
 }
 
 std::string short_time(double seconds) {
+  if (std::abs(seconds) < 1e-9) return "0 us";  // what rounding left of a difference
   if (seconds < 1e-3) return fmt::format("{:.3g} us", seconds * 1e6);
   if (seconds < 1) return fmt::format("{:.3g} ms", seconds * 1e3);
   if (seconds < 60) return fmt::format("{:.3g} s", seconds);

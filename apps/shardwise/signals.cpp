@@ -56,6 +56,8 @@ void install_signal_handlers() {
     if (before.sa_handler != SIG_IGN) sigaction(number, &action, nullptr);
   }
   signal(SIGPIPE, SIG_IGN);
+  // Where our parent ignores it, nobody could wait for a command.
+  signal(SIGCHLD, SIG_DFL);
 }
 
 const std::atomic<bool>& stop_requested() {

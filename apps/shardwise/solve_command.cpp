@@ -13,9 +13,12 @@
 #include "ranks.hpp"
 #include "report_file.hpp"
 #include "shardwise/runtime/error.hpp"
+#include "shardwise/runtime/parse.hpp"
 #include "shardwise/shard/hash.hpp"
+#include "solve_memory.hpp"
 #include "solve_outputs.hpp"
 #include "solve_ranks.hpp"
+#include "table.hpp"
 
 namespace shardwise::program {
 namespace {
@@ -85,6 +88,9 @@ Json report_json(const SolveRequest& r, const Blocks& blocks, const SolveOutcome
                  const Verification& verified, std::int64_t first_step) {
   const SolverResult& s = outcome.solver;
   const bool heat = r.problem == "heat";
+  Json devices = Json::array();
+  for (const auto& [name, peak] : solve_peaks(blocks))
+    devices.push_back({{"name", name}, {"peak_bytes", peak}});
   Json verify = {{"ran", verified.ran}};
   if (verified.ran) {
     verify["equal"] = verified.equal;
@@ -103,6 +109,7 @@ Json report_json(const SolveRequest& r, const Blocks& blocks, const SolveOutcome
           {"parts", blocks.partition().parts()},
           {"process_grid", blocks.partition().process_grid()},
           {"transport", blocks.transport()},
+          {"devices", devices},
           {"applies", outcome.applies},
           {"exchanges_per_apply", static_cast<double>(outcome.exchanges) /
                                       static_cast<double>(std::max<std::int64_t>(outcome.applies, 1))},
@@ -146,6 +153,46 @@ void stage_outputs(OutputSet& outputs, const SolveRequest& r, const SolveOptions
   if (!o.png.empty()) outputs.stage(o.png, field_png(r, outcome.field, subtitle));
 }
 
+void dry_run(const SolveRequest& r, const SolveOptions& o, const Blocks& blocks, const SolveNeed& need) {
+  Json devices = Json::array();
+  std::vector<std::vector<std::string>> rows{{"device", "memory free", "cells", "needs at least"}};
+  for (const SolveDeviceNeed& device : need.devices) {
+    devices.push_back({{"name", device.name},
+                       {"cells", device.cells},
+                       {"bytes", device.bytes},
+                       {"free_bytes", device.free_bytes}});
+    rows.push_back({device.name, human_bytes(device.free_bytes),
+                    count_text(static_cast<std::int64_t>(device.cells)), human_bytes(device.bytes)});
+  }
+  rows.push_back({"host, in all", human_bytes(need.host_free_bytes), "", human_bytes(need.host_bytes)});
+  const Partition& partition = blocks.partition();
+  const auto& p = partition.process_grid();
+  const bool heat = r.problem == "heat";
+  const Json report = {{"schema", 1},
+                       {"command", "solve --dry-run"},
+                       {"problem", r.problem},
+                       {"grid", grid_json(*r.grid)},
+                       {"precision", r.single ? "float" : "double"},
+                       {"parts", partition.parts()},
+                       {"process_grid", p},
+                       {"transport", blocks.transport()},
+                       {"steps", heat ? Json(r.steps) : Json(nullptr)},
+                       {"dt", heat ? Json(r.dt) : Json(nullptr)},
+                       {"devices", devices},
+                       {"host", {{"bytes", need.host_bytes}, {"free_bytes", need.host_free_bytes}}},
+                       {"warnings", r.warnings}};
+  OutputSet outputs;
+  stage_json(outputs, o.json, report);
+  outputs.commit();
+  write_stdout(o.json == "-" ? json_text(report)
+                             : fmt::format("{}: {} cells in {} blocks ({} x {} x {}) on {}{}; nothing was "
+                                           "run\n\n{}",
+                                           r.problem, r.grid->shape_text(), partition.parts(), p[0], p[1],
+                                           p[2], blocks.transport(),
+                                           heat ? fmt::format("; {} steps of {:.6g}", r.steps, r.dt) : "",
+                                           table_text(rows)));
+}
+
 int run(const SolveOptions& options) {
   SolveRequest r = solve_request(options);
   const bool first = is_first_rank();
@@ -159,12 +206,10 @@ int run(const SolveOptions& options) {
   const Blocks blocks = solve_blocks(r, devices);
   const Partition& partition = blocks.partition();
   const bool heat = r.problem == "heat";
+  const SolveNeed need = solve_need(r, blocks);
+  require_memory(r, need);
   if (options.dry_run) {
-    const auto& p = partition.process_grid();
-    if (first)
-      write_stdout(fmt::format("{}: {} cells in {} blocks ({} x {} x {}) on {}{}\n", r.problem,
-                               r.grid->shape_text(), partition.parts(), p[0], p[1], p[2], blocks.transport(),
-                               heat ? fmt::format("; {} steps of {:.6g}", r.steps, r.dt) : ""));
+    if (first) dry_run(r, options, blocks, need);
     return 0;
   }
   SolveHooks hooks;

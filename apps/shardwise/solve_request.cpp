@@ -13,6 +13,7 @@
 #include "shardwise/runtime/error.hpp"
 #include "shardwise/runtime/parse.hpp"
 #include "shardwise/shard/hash.hpp"
+#include "solve_memory.hpp"
 #include "solve_ranks.hpp"
 #include "solve_values.hpp"
 #include "values.hpp"
@@ -93,6 +94,10 @@ std::array<double, 3> set_kappa(SolveRequest& r, const std::string& text,
   return largest;
 }
 
+std::string or_default(const std::string& text, const char* otherwise) {
+  return text.empty() ? otherwise : text;
+}
+
 std::string digest_of(const std::vector<double>& values) {
   return Blake3().update(values.data(), values.size() * sizeof(double)).hex();
 }
@@ -114,9 +119,9 @@ Json step_parameters(const SolveRequest& r, const SolveOptions& o) {
           {"extent", extent},
           {"boundaries", walls},
           {"kappa", r.kappa ? Json(digest_of(r.kappa->values())) : Json(1)},
-          {"mean", o.mean},
+          {"mean", or_default(o.mean, "arithmetic")},
           {"source", r.source.array ? Json(digest_of(*r.source.array)) : Json(o.source)},
-          {"scheme", o.scheme},
+          {"scheme", or_default(o.scheme, "rk4")},
           {"dt", r.dt},
           {"precision", o.precision}};
 }
@@ -202,9 +207,23 @@ SolveRequest solve_request(const SolveOptions& o) {
   only(o.restart, "--restart", heat, "heat (a solver goes on from the field it wrote: --guess)");
   only(o.every, "--every", heat, "heat");
   only(o.kappa, "--kappa", r.problem != "poisson", "diffusion and heat");
+  only(o.mean, "--mean", r.problem != "poisson", "diffusion and heat, which have a kappa");
+  only(o.scheme, "--scheme", heat, "heat");
+  // A time step solves nothing: the schemes are explicit.
+  constexpr const char* iterating =
+      "poisson and diffusion, whose solver iterates (heat takes explicit steps: --dt says how exact they "
+      "are)";
+  only(o.rtol, "--rtol", !heat, iterating);
+  only(o.atol, "--atol", !heat, iterating);
+  only(o.max_iterations, "--max-iterations", !heat, iterating);
+  only(o.preconditioner, "--preconditioner", !heat, iterating);
+  only(o.accumulation, "--accumulation", !heat, iterating);
   GridSpec spec;
   spec.cells = size_value(o.size);
   set_extent(spec, o.extent);
+  r.single = word_value("--precision", o.precision, {"float", "double"}) == "float";
+  require_host_arrays(spec.cells, r.single,
+                      o.kappa.empty() ? 0 : static_cast<std::int64_t>(split_list(o.kappa).size()));
   set_boundaries(spec, o.boundaries, r.warnings);
   r.grid.emplace(spec);
   r.rhs = cell_values("--rhs", o.rhs, spec.cells);
@@ -212,7 +231,8 @@ SolveRequest solve_request(const SolveOptions& o) {
   r.source = cell_values("--source", o.source, spec.cells);
   r.guess = cell_values("--guess", o.guess, spec.cells);
   for (const CellValues* values : {&r.rhs, &r.initial, &r.guess}) refuse_time(*values);
-  const std::string mean = word_value("--mean", o.mean, {"arithmetic", "harmonic", "geometric"});
+  const std::string mean =
+      word_value("--mean", or_default(o.mean, "arithmetic"), {"arithmetic", "harmonic", "geometric"});
   r.mean = mean == "arithmetic" ? Mean::arithmetic : mean == "harmonic" ? Mean::harmonic : Mean::geometric;
   std::array<double, 3> largest{1, 1, 1};
   if (!o.kappa.empty()) largest = set_kappa(r, o.kappa, spec.cells);
@@ -236,15 +256,15 @@ SolveRequest solve_request(const SolveOptions& o) {
   r.mpi = backend == "mpi" || has_ranks();
   r.route = routes_of(o.route, spec.cells.size());
   check_rank_request(r, backend);
-  r.single = word_value("--precision", o.precision, {"float", "double"}) == "float";
-  r.max_iterations = count_value("--max-iterations", o.max_iterations, 1, std::int64_t{1} << 40);
-  r.rtol = number_value("--rtol", o.rtol);
-  r.atol = number_value("--atol", o.atol);
+  r.max_iterations =
+      count_value("--max-iterations", or_default(o.max_iterations, "10000"), 1, std::int64_t{1} << 40);
+  r.rtol = number_value("--rtol", or_default(o.rtol, "1e-8"));
+  r.atol = number_value("--atol", or_default(o.atol, "0"));
   const std::string preconditioner =
-      word_value("--preconditioner", o.preconditioner, {"none", "jacobi", "multigrid"});
+      word_value("--preconditioner", or_default(o.preconditioner, "none"), {"none", "jacobi", "multigrid"});
   r.jacobi = preconditioner == "jacobi";
   r.multigrid = preconditioner == "multigrid";
-  r.accumulation = accumulation_of(o.accumulation);
+  r.accumulation = accumulation_of(or_default(o.accumulation, "exact"));
   for (const std::string& file : o.field)
     if (!file.ends_with(".npy") && !file.ends_with(".vti"))
       throw_usage(fmt::format("--field: '{}' has to end in .npy or .vti", file));
@@ -256,7 +276,7 @@ SolveRequest solve_request(const SolveOptions& o) {
   }
   set_slice(r, o);
   if (!heat) return r;
-  const std::string scheme = word_value("--scheme", o.scheme, {"euler", "ssp-rk3", "rk4"});
+  const std::string scheme = word_value("--scheme", or_default(o.scheme, "rk4"), {"euler", "ssp-rk3", "rk4"});
   r.scheme = scheme == "euler" ? TimeScheme::euler : scheme == "rk4" ? TimeScheme::rk4 : TimeScheme::ssp_rk3;
   if (o.steps.empty()) throw_usage("solve heat: --steps is missing; say how many time steps to take");
   r.steps = count_value("--steps", o.steps, 1, std::int64_t{1} << 40);

@@ -14,15 +14,13 @@
 
 namespace shardwise::program {
 
-/// As typed.
+/// As typed; empty where not given.
 struct SolveOptions {
   std::string problem, size, extent;
   std::vector<std::string> boundaries;
   std::string rhs, initial, source, guess, kappa;
-  std::string parts, process_grid, backend = "auto", route = "auto", precision = "double",
-                                   mean = "arithmetic";
-  std::string steps, dt, scheme = "rk4", rtol = "1e-8", atol = "0", max_iterations = "10000";
-  std::string preconditioner = "none", accumulation = "exact";
+  std::string parts, process_grid, backend = "auto", route = "auto", precision = "double", mean;
+  std::string steps, dt, scheme, rtol, atol, max_iterations, preconditioner, accumulation;
   std::vector<std::string> field, residuals;
   std::string json, slice, png, checkpoint, every, restart;
   bool verify = false, dry_run = false;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "dispatch/mean_of_most.hpp"
 #include "shardwise/dispatch/operation_table.hpp"
 #include "shardwise/runtime/error.hpp"
 #include "shardwise/runtime/sim.hpp"
@@ -55,11 +56,13 @@ class Calibration {
   }
 
   /// A call under these weights: its seconds, and its report in last_.
-  double timed(const std::vector<double>& weights, DispatchMode mode = DispatchMode::automatic) {
+  double timed(const std::vector<double>& weights, DispatchMode mode = DispatchMode::automatic,
+               bool measured = false) {
     RowOptions options = options_.row_options;
     options.weights = weights;
     options.operation_weights.clear();
     options.min_rows_per_device = 0;
+    options.measured = measured;
     if (mode != DispatchMode::automatic) options.mode = mode;
     const SimWorld* world = devices_.sim_world();
     const double virtual_begin = world ? world->virtual_time() : 0;
@@ -69,59 +72,113 @@ class Calibration {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
 
-  /// Calls until `take` has what it wants, which only calls that were measured have. Of a kind the first and
-  /// the third are, then one in eight. Gives the least time of all calls made.
-  template <class Take>
-  double probe(const std::vector<double>& weights, DispatchMode mode, const Take& take) {
-    double least = -1;
-    for (int i = 0; i < options_.probe_calls; ++i) {
-      const double seconds = timed(weights, mode);
-      least = least < 0 ? seconds : std::min(least, seconds);
-      if (take(seconds)) break;
-    }
-    return least;
-  }
+  using Costs = std::vector<DeviceRowCost>;  ///< one a device
 
-  /// Each device alone, which tells what its launches and copies take, then all of them.
+  /// In rounds, so that what slows the machine for a while slows all probes.
   void fit() {
     record_.costs.assign(static_cast<std::size_t>(count()), {});
-    for (int d = 0; d < count(); ++d) {
-      DeviceRowCost& cost = record_.costs[static_cast<std::size_t>(d)];
-      // Copies apart from launches, so that either is known by itself.
-      const double least = probe(one(d), DispatchMode::pipelined, [&](double) {
-        const DeviceReport& report = last_.devices.at(static_cast<std::size_t>(d));
-        if (report.lanes == 0) return false;
-        const auto rows = static_cast<double>(report.lanes);
-        // Calls on lanes tell no more than how long launches ran.
-        cost.compute_s = std::max(report.compute_s, report.busy_s) / rows;
-        cost.in_s = report.copy_in_s / rows;
-        cost.out_s = report.copy_out_s / rows;
-        return cost.compute_s > 0;
-      });
-      if (d == 0)
-        record_.master_fixed_s = std::max(0.0, least - static_cast<double>(record_.rows) * cost.compute_s);
+    for (int round = 0; round < options_.probes; ++round) {
+      rounds_.emplace_back(static_cast<std::size_t>(count()));
+      for (int i = 0; i < count(); ++i) probe_alone(round % 2 == 0 ? i : count() - 1 - i);
+      settle();
+      probe_together();
+      settle();
     }
-    probe(equal(), DispatchMode::automatic, [&](double seconds) {
-      double slowest = 0;
-      for (std::size_t d = 0; d < last_.devices.size(); ++d) {
-        const DeviceReport& report = last_.devices[d];
-        const double compute = std::max(report.compute_s, report.busy_s);
-        // The first device's, too: the others' launches are guests in its memory.
-        if (last_.mode == to_string(DispatchMode::direct) && compute > 0 && report.lanes > 0)
-          record_.costs[d].direct_s = compute / static_cast<double>(report.lanes);
-        slowest = std::max({slowest, compute, report.copy_in_s, report.copy_out_s});
+  }
+
+  const DeviceReport& report_of(int device) const {
+    return last_.devices.at(static_cast<std::size_t>(device));
+  }
+  /// Of its launches in the last call. Calls on lanes tell no more than how long launches ran.
+  double launches_s(int device) const {
+    return std::max(report_of(device).compute_s, report_of(device).busy_s);
+  }
+  /// The same a row; 0: it did nothing, or was not measured.
+  double row_s(int device) const {
+    const std::int64_t rows = report_of(device).lanes;
+    return rows > 0 ? launches_s(device) / static_cast<double>(rows) : 0;
+  }
+
+  /// What its launches and copies take, apart from each other, so that either is known by itself.
+  void probe_alone(int d) {
+    DeviceRowCost& cost = rounds_.back()[static_cast<std::size_t>(d)];
+    const double seconds = timed(one(d), DispatchMode::pipelined, true);
+    cost.compute_s = row_s(d);
+    if (cost.compute_s <= 0) return;
+    const auto rows = static_cast<double>(report_of(d).lanes);
+    cost.in_s = report_of(d).copy_in_s / rows;
+    cost.out_s = report_of(d).copy_out_s / rows;
+    if (d == 0) master_fixed_.push_back(std::max(0.0, seconds - launches_s(d)));
+    if (together_mode_ != to_string(DispatchMode::direct)) return;
+    // The first device's own launches work in its memory.
+    if (d > 0) timed(one(d), DispatchMode::direct, true);
+    cost.direct_alone_s = row_s(d);
+  }
+
+  /// At the best split that is known so far: all of them work all the time, so what each takes is what it
+  /// takes beside the others, which share its memory, its caches or its power.
+  void probe_together() {
+    const double seconds =
+        timed(is_known(record_.costs) ? best().weights : equal(), DispatchMode::automatic, true);
+    double slowest = 0;
+    for (int d = 0; d < count(); ++d) {
+      slowest = std::max({slowest, launches_s(d), report_of(d).copy_in_s, report_of(d).copy_out_s});
+      // The first device's, too: the others' launches are guests in its memory.
+      if (last_.mode == to_string(DispatchMode::direct))
+        rounds_.back()[static_cast<std::size_t>(d)].direct_s = row_s(d);
+    }
+    if (slowest <= 0) return;
+    // What does not overlap is another in each mode.
+    if (last_.mode != together_mode_) fixed_.clear();
+    together_mode_ = last_.mode;
+    fixed_.push_back(std::max(0.0, seconds - slowest));
+  }
+
+  /// The fit: means of what the rounds have measured.
+  void settle() {
+    for (const auto field : fields)
+      for (std::size_t d = 0; d < record_.costs.size(); ++d) {
+        std::vector<double> seen;
+        for (const Costs& round : rounds_)
+          if (round[d].*field > 0) seen.push_back(round[d].*field);
+        if (!seen.empty()) record_.costs[d].*field = mean_of_most(std::move(seen)).value;
       }
-      record_.fixed_s = std::max(0.0, seconds - slowest);
-      return slowest > 0;
-    });
+    if (!fixed_.empty()) record_.fixed_s = mean_of_most(fixed_).value;
+    if (!master_fixed_.empty()) record_.master_fixed_s = mean_of_most(master_fixed_).value;
+  }
+
+  /// The mean of what the model says with each round's costs: a call ends with its slowest device, which is
+  /// not the same one in every round.
+  template <class Model>
+  double mean_over_rounds(const Model& seconds_with) const {
+    std::vector<double> said;
+    for (Costs costs : rounds_) {
+      for (const auto field : fields)
+        for (std::size_t d = 0; d < costs.size(); ++d)
+          if (costs[d].*field <= 0) costs[d].*field = record_.costs[d].*field;
+      said.push_back(seconds_with(costs));
+    }
+    return mean_of_most(std::move(said)).value;
   }
 
   /// How the devices' work may overlap: copies beside launches, or, where that was seen, no copies at all.
+  /// Host devices never copy where they need not.
   std::vector<Overlap> overlaps() const {
-    std::vector<Overlap> ways{Overlap::pipelined};
-    for (const DeviceRowCost& cost : record_.costs)
-      if (cost.direct_s > 0) return {Overlap::pipelined, Overlap::direct};
-    return ways;
+    const bool direct =
+        std::ranges::any_of(record_.costs, [](const auto& cost) { return cost.direct_s > 0; });
+    if (!direct) return {Overlap::pipelined};
+    if (devices_.master().kind() == PlatformKind::host) return {Overlap::direct};
+    return {Overlap::pipelined, Overlap::direct};
+  }
+
+  Prediction best() const {
+    Prediction best;
+    for (const Overlap way : overlaps()) {
+      Prediction prediction = predict_best_split(record_.rows, record_.costs, way,
+                                                 options_.row_options.chunks_per_device, record_.fixed_s);
+      if (best.weights.empty() || prediction.seconds < best.seconds) best = std::move(prediction);
+    }
+    return best;
   }
 
   void add_trial(const char* name, std::vector<double> weights, double predicted_s) {
@@ -134,27 +191,28 @@ class Calibration {
 
   void make_trials() {
     const bool known = is_known(record_.costs);
-    const int chunks = options_.row_options.chunks_per_device;
-    // The dispatcher takes the better way.
     const auto predicted = [&](const std::vector<double>& weights) {
-      double best = 0;
-      for (const Overlap way : overlaps()) {
-        const double seconds =
-            known ? predict_split(record_.rows, record_.costs, weights, way, chunks, record_.fixed_s).seconds
-                  : 0;
-        best = best == 0 ? seconds : std::min(best, seconds);
-      }
-      return best;
+      if (!known) return 0.0;
+      return mean_over_rounds([&](const Costs& costs) {
+        double least = -1;
+        // The dispatcher takes the better way.
+        for (const Overlap way : overlaps()) {
+          const double seconds = predict_split(record_.rows, costs, weights, way,
+                                               options_.row_options.chunks_per_device, record_.fixed_s)
+                                     .seconds;
+          least = least < 0 ? seconds : std::min(least, seconds);
+        }
+        return least;
+      });
     };
     add_trial("master", one(0),
-              known ? predict_master(record_.rows, record_.costs, record_.master_fixed_s).seconds : 0);
+              known ? mean_over_rounds([&](const Costs& costs) {
+                return predict_master(record_.rows, costs, record_.master_fixed_s).seconds;
+              })
+                    : 0);
     if (known) {
-      Prediction best;
-      for (const Overlap way : overlaps()) {
-        Prediction prediction = predict_best_split(record_.rows, record_.costs, way, chunks, record_.fixed_s);
-        if (best.weights.empty() || prediction.seconds < best.seconds) best = std::move(prediction);
-      }
-      add_trial("fitted", best.weights, best.seconds);
+      const std::vector<double> weights = best().weights;
+      add_trial("fitted", weights, predicted(weights));
     }
     add_trial("equal", equal(), predicted(equal()));
     const std::vector<double> threads = by_threads();
@@ -197,6 +255,12 @@ class Calibration {
   const CalibrateOptions& options_;
   CalibrationRecord& record_;
   DispatchReport last_;
+  static constexpr double DeviceRowCost::*fields[] = {&DeviceRowCost::compute_s, &DeviceRowCost::direct_s,
+                                                      &DeviceRowCost::direct_alone_s, &DeviceRowCost::in_s,
+                                                      &DeviceRowCost::out_s};
+  std::vector<Costs> rounds_;  ///< what each round of probes measured; 0: nothing
+  std::vector<double> fixed_, master_fixed_;
+  std::string together_mode_;
 };
 
 }  // namespace
@@ -205,9 +269,9 @@ CalibrationRecord calibrate(const DeviceSet& devices, const std::string& operati
                             const CalibrationCall& call, const CalibrateOptions& options) {
   require_operation(operation, "calibrate");
   if (!call) throw_usage("calibrate: no call was given; pass a function that runs the operation");
-  if (options.repeats < 3 || options.warm_up < 0 || options.probe_calls < 1)
-    throw_usage(fmt::format("calibrate: {} repeats, {} warm-ups, {} probe calls; give at least 3, 0 and 1",
-                            options.repeats, options.warm_up, options.probe_calls));
+  if (options.repeats < 3 || options.warm_up < 0 || options.probes < 1)
+    throw_usage(fmt::format("calibrate: {} repeats, {} warm-ups, {} probes; give at least 3, 0 and 1",
+                            options.repeats, options.warm_up, options.probes));
   if (rows < 2 * devices.size())
     throw_usage(fmt::format("calibrate: {} rows for {} devices; give at least {}", rows, devices.size(),
                             2 * devices.size()));
@@ -232,7 +296,10 @@ std::string CalibrationRecord::describe() const {
   for (std::size_t d = 0; d < costs.size(); ++d)
     text += fmt::format("  {}: {:.3g} ns a row, in {:.3g}, out {:.3g}{}; weight {:.4g}\n", devices[d],
                         costs[d].compute_s * 1e9, costs[d].in_s * 1e9, costs[d].out_s * 1e9,
-                        costs[d].direct_s > 0 ? fmt::format(", direct {:.3g}", costs[d].direct_s * 1e9) : "",
+                        costs[d].direct_s > 0
+                            ? fmt::format(", direct {:.3g} beside the others, {:.3g} alone",
+                                          costs[d].direct_s * 1e9, costs[d].direct_alone_s * 1e9)
+                            : "",
                         weights[d]);
   if (!costs.empty())
     text += fmt::format("  fixed {:.3g} us a call on several devices, {:.3g} on the first alone\n",

@@ -11,11 +11,18 @@
 
 namespace shardwise {
 
+// What of a record is in a file, for both ways: keys are the fields' names.
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceRowCost, compute_s, direct_s, direct_alone_s, in_s, out_s)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CalibrationTrial, name, weights, predicted_s, seconds, median_s, gain,
+                                   sure_gain, mode)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CalibrationRecord, operation, rows, chosen, weights, near_crossover, costs,
+                                   fixed_s, master_fixed_s, trials)
+
 namespace {
 
 using Json = nlohmann::json;
 
-constexpr int known_schema = 1;
+constexpr int known_schema = 2;
 
 /// What makes costs differ from one build to another.
 std::string build_text() {
@@ -36,64 +43,6 @@ Json devices_json(const DeviceSet& devices) {
         {{"name", info.name}, {"model", info.model}, {"uuid", info.uuid}, {"threads", info.threads}});
   }
   return list;
-}
-
-}  // namespace
-
-namespace {
-
-Json trial_json(const CalibrationTrial& trial) {
-  return {{"name", trial.name},           {"weights", trial.weights},   {"predicted_s", trial.predicted_s},
-          {"seconds", trial.seconds},     {"median_s", trial.median_s}, {"gain", trial.gain},
-          {"sure_gain", trial.sure_gain}, {"mode", trial.mode}};
-}
-
-CalibrationTrial trial_of(const Json& json) {
-  CalibrationTrial trial;
-  json.at("name").get_to(trial.name);
-  json.at("weights").get_to(trial.weights);
-  json.at("predicted_s").get_to(trial.predicted_s);
-  json.at("seconds").get_to(trial.seconds);
-  json.at("median_s").get_to(trial.median_s);
-  json.at("gain").get_to(trial.gain);
-  json.at("sure_gain").get_to(trial.sure_gain);
-  json.at("mode").get_to(trial.mode);
-  return trial;
-}
-
-Json record_json(const CalibrationRecord& record) {
-  Json trials = Json::array(), costs = Json::array();
-  for (const CalibrationTrial& trial : record.trials) trials.push_back(trial_json(trial));
-  for (const DeviceRowCost& cost : record.costs)
-    costs.push_back({{"compute_s", cost.compute_s},
-                     {"direct_s", cost.direct_s},
-                     {"in_s", cost.in_s},
-                     {"out_s", cost.out_s}});
-  return {{"operation", record.operation},
-          {"rows", record.rows},
-          {"chosen", record.chosen},
-          {"weights", record.weights},
-          {"near_crossover", record.near_crossover},
-          {"costs", costs},
-          {"fixed_s", record.fixed_s},
-          {"master_fixed_s", record.master_fixed_s},
-          {"trials", trials}};
-}
-
-CalibrationRecord record_of(const Json& json) {
-  CalibrationRecord record;
-  json.at("operation").get_to(record.operation);
-  json.at("rows").get_to(record.rows);
-  json.at("chosen").get_to(record.chosen);
-  json.at("weights").get_to(record.weights);
-  json.at("near_crossover").get_to(record.near_crossover);
-  json.at("fixed_s").get_to(record.fixed_s);
-  json.at("master_fixed_s").get_to(record.master_fixed_s);
-  for (const Json& cost : json.at("costs"))
-    record.costs.push_back({cost.at("compute_s").get<double>(), cost.at("direct_s").get<double>(),
-                            cost.at("in_s").get<double>(), cost.at("out_s").get<double>()});
-  for (const Json& trial : json.at("trials")) record.trials.push_back(trial_of(trial));
-  return record;
 }
 
 /// "cuda:0 NVIDIA H200 GPU-1234".
@@ -127,12 +76,10 @@ void check_weights(const CalibrationRecord& record, const DeviceSet& devices, co
 }  // namespace
 
 std::string calibration_json(const DeviceSet& devices, const std::vector<CalibrationRecord>& records) {
-  Json list = Json::array();
-  for (const CalibrationRecord& record : records) list.push_back(record_json(record));
   const Json json = {{"schema", known_schema},
                      {"build", build_text()},
                      {"devices", devices_json(devices)},
-                     {"operations", list}};
+                     {"operations", records}};
   return json.dump(2) + '\n';
 }
 
@@ -159,10 +106,8 @@ std::vector<CalibrationRecord> read_calibration(const std::string& path, const D
       throw_usage(
           fmt::format("calibration: '{}' was made with other devices ({}, these are {}); calibrate again",
                       path, devices_text(json.at("devices")), devices_text(here)));
-    for (const Json& entry : json.at("operations")) {
-      records.push_back(record_of(entry));
-      check_weights(records.back(), devices, path);
-    }
+    json.at("operations").get_to(records);
+    for (const CalibrationRecord& record : records) check_weights(record, devices, path);
   } catch (const Json::exception& error) {
     throw_data(fmt::format("calibration: '{}' is damaged ({}); calibrate again", path, error.what()));
   }

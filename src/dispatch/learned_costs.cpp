@@ -24,15 +24,26 @@ const LearnedCost* LearnedCosts::find(const std::string& key) const {
 void LearnedCosts::learn(const std::string& key, DispatchMode mode, const std::vector<DeviceSample>& devices,
                          double total_s) {
   LearnedCost& cost = costs_[key];
+  const int calls = cost.calls + 1;
+  std::int64_t rows_of_call = 0;
+  for (const DeviceSample& sample : devices) rows_of_call += sample.rows;
+  // Of other devices and modes than this call's, too.
+  if (outgrows(cost, rows_of_call)) cost = {};
+  cost.calls = calls;
   cost.devices.resize(devices.size());
+  double& fixed = cost.fixed_s[static_cast<std::size_t>(mode)];
+  const bool is_small = far * static_cast<double>(rows_of_call) < cost.rows;
+  cost.rows = is_small ? cost.rows / 2 : static_cast<double>(rows_of_call);
+  if (is_small && fixed >= 0) return;
   // The first call of a kind meets cold memory and slow clocks: the second one's figures replace its own.
-  const bool replaces = ++cost.measured == 2;
+  const bool replaces = !is_small && ++cost.measured == 2;
   double slowest = 0;
   for (std::size_t d = 0; d < devices.size(); ++d) {
     const DeviceSample& sample = devices[d];
     if (sample.rows == 0) continue;
     const auto rows = static_cast<double>(sample.rows);
     slowest = std::max({slowest, sample.compute_s, sample.in_s, sample.out_s});
+    if (is_small) continue;
     DeviceRowCost& row = cost.devices[d];
     if (sample.compute_s > 0) {
       smooth(sample.direct ? row.direct_s : row.compute_s, sample.compute_s / rows, replaces);
@@ -44,11 +55,9 @@ void LearnedCosts::learn(const std::string& key, DispatchMode mode, const std::v
   }
   // The least so far: whatever else a call was held up by is not the mode's doing.
   if (total_s > 0) {
-    double& fixed = cost.fixed_s[static_cast<std::size_t>(mode)];
     const double sample = std::max(0.0, total_s - slowest);
     fixed = fixed < 0 ? sample : std::min(fixed, sample);
   }
-  ++cost.calls;
 }
 
 }  // namespace shardwise

@@ -117,7 +117,8 @@ void RowCall::run_stepwise() {
 }
 
 bool RowCall::is_sampled() const {
-  return executor_.devices().size() == 1 || learned_.wants_sample(key_, plan_.mode);
+  return executor_.devices().size() == 1 || options_.measured ||
+         learned_.wants_sample(key_, plan_.mode, plan_.rows);
 }
 
 void RowCall::launch() {

@@ -78,7 +78,8 @@ Pending<RowResult> RowDispatcher::run_alone(RowOperation operation, RowSource so
   };
   call->key = cost_key(operation, source, sink);
   const bool several = devices.size() > 1,
-             timed = several && learned_.wants_sample(call->key, DispatchMode::master);
+             timed = several &&
+                     (options.measured || learned_.wants_sample(call->key, DispatchMode::master, rows));
   stamps.graph_s = clock.lap();
   if (!kept)
     stream.enqueue(
@@ -159,6 +160,9 @@ Pending<RowResult> RowDispatcher::run(RowOperation operation, RowSource source, 
                            {executor_.retired(), -1});
   if (options.plan_only) {
     plan.complete();
+    for (const RowShard& shard : plan.shards)
+      plan.report.devices[static_cast<std::size_t>(shard.device)].peak_bytes +=
+          shard.chunks.estimated_peak_bytes();
     return Pending<RowResult>([report = std::move(plan.report), rows = plan.rows] {
       RowResult result;
       result.rows = rows;

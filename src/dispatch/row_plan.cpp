@@ -197,9 +197,12 @@ void Planner::choose_between(const std::vector<DeviceRowCost>& cost) {
     const Prediction direct = predict(DispatchMode::direct, Overlap::direct);
     direct_s = direct.seconds;
     const double direct_win = fixed_is_known(DispatchMode::direct) ? clear_win : cautious_win;
+    // Host devices share their memory: there are no copies that launches could overlap, only more launches.
+    const bool shares = devices.master().kind() == PlatformKind::host;
     // Asked last: whether memory is reachable takes the driver microseconds to say.
-    if (direct.seconds <= best.seconds &&
-        (!weights.empty() || direct.seconds <= direct_win * master.seconds) && direct_possible()) {
+    if ((shares || (direct.seconds <= best.seconds &&
+                    (!weights.empty() || direct.seconds <= direct_win * master.seconds))) &&
+        direct_possible()) {
       best = direct;
       mode = DispatchMode::direct;
       win = direct_win;
@@ -343,9 +346,12 @@ ChunkRequest Planner::chunk_request(const RowShard& shard) const {
   if (sink.kind == SinkKind::resident) request.fixed_bytes += mine * out_bytes();
   if (sink.kind == SinkKind::reduce)
     request.fixed_bytes += sink.reducer.partial_bytes * (shard.device == 0 && devices.size() > 1 ? 2 : 1);
-  // Each column of a chunk, and of the result, starts at a multiple of the alignment.
-  request.fixed_bytes += sizeof(RowCounters) + PackedMemory::alignment * (slots_per_device + 1) *
-                                                   (operation.inputs.size() + operation.outputs.size());
+  // Each column of a chunk, and of the result, starts at a multiple of the alignment; so do the counters, a
+  // partial result, and the columns of what the master hands on.
+  std::uint64_t columns = (slots_per_device + 1) * (operation.inputs.size() + operation.outputs.size()) + 1;
+  if (shard.device == 0 && sink.kind == SinkKind::offload && !sink.offload_host)
+    columns += slots_per_device * static_cast<std::uint64_t>(devices.size() - 1) * operation.outputs.size();
+  request.fixed_bytes += sizeof(RowCounters) + PackedMemory::alignment * columns;
   if (options.memory_bytes == 0 && options.chunk_rows == 0 && request.row_bytes > 0)
     request.free_bytes = devices[shard.device].free_memory_if_below(
         (request.fixed_bytes + request.row_bytes * static_cast<std::uint64_t>(request.rows)) / kFreePercent *

@@ -1,5 +1,7 @@
 #include "grid/pointwise.hpp"
 
+#include <algorithm>
+
 #include "grid/halo_exchange.hpp"
 #include "runtime/for_each.hpp"
 
@@ -68,7 +70,11 @@ void enqueue_blend_shell(const Blocks& blocks, FieldStorage<T>& y, const FieldSt
     Operation operation;
     operation.name = "blend shell";
     operation.accesses = {from.owned(AccessMode::read), to.owned(AccessMode::write)};
-    operation.items = owned_box(from.layout).count();
+    // The deep cells are passed over.
+    std::int64_t deep = 1;
+    for (int d = 0; d < 3; ++d)
+      deep *= std::max<std::int64_t>(0, body.deep.cells[d] - 2 * body.deep.margin[d]);
+    operation.items = owned_box(from.layout).count() - deep;
     operation.body = [body, box = owned_box(from.layout)](LaunchContext& context) {
       for_each_cell(context, box, body);
     };

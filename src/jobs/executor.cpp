@@ -12,9 +12,11 @@
 #include <cmath>
 #include <condition_variable>
 #include <map>
+#include <set>
 #include <thread>
 #include <unordered_set>
 
+#include "jobs/isolated_worker.hpp"
 #include "jobs/job_lane.hpp"
 #include "jobs/job_program.hpp"
 #include "jobs/source_programs.hpp"
@@ -58,6 +60,17 @@ void check(const DeviceSet& devices, const JobOptions& options) {
   if (!(options.timeout_s > 0))
     throw_usage(fmt::format("jobs: timeout_s is {}; give a number above 0", options.timeout_s));
   if (options.queue_limit == 0) throw_usage("jobs: queue_limit is 0; give at least 1");
+  if (options.isolate == JobIsolation::none) return;
+  if (!(options.worker_start_s > 0))
+    throw_usage(fmt::format("jobs: worker_start_s is {}; give a number above 0", options.worker_start_s));
+  if (options.worker_command.empty() || options.worker_command.front().empty())
+    throw_usage("jobs: worker_command names no program; give one that calls serve_isolated_jobs()");
+}
+
+/// Asked of a worker process of its own, before anything runs. On sim none is wanted.
+std::set<std::string> worker_twins(const DeviceSet& devices, const JobOptions& options) {
+  if (options.isolate == JobIsolation::none || devices.sim_world()) return {};
+  return IsolatedWorker::twins_of(options);
 }
 
 void check_job(const Job& job, const std::string& id, int devices) {
@@ -81,9 +94,9 @@ class JobCore : public std::enable_shared_from_this<JobCore> {
  public:
   JobCore(DeviceSet devices, JobOptions options)
       : devices_(std::move(devices)),
-        options_(std::move(options)),
-        queue_((check(devices_, options_), devices_), options_, capacities_of(devices_, options_),
-               clock_of(devices_), devices_.sim_world() == nullptr),
+        options_((check(devices_, options), std::move(options))),
+        queue_(devices_, options_, capacities_of(devices_, options_), clock_of(devices_),
+               devices_.sim_world() == nullptr, worker_twins(devices_, options_)),
         sources_(options_.program_cache) {
     for (int d = 0; d < devices_.size(); ++d)
       lanes_.push_back(std::make_unique<JobLane>(devices_, d, queue_, options_, sources_));

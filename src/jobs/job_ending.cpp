@@ -73,6 +73,9 @@ void JobQueue::finish_one(JobAttempt& attempt, JobOutcome& outcome) {
   devices_[device].report.bytes_in += outcome.bytes_in;
   devices_[device].report.bytes_out += outcome.bytes_out;
   if (outcome.kind == Kind::device_lost) lose(device, outcome.error);
+  if (outcome.kind == Kind::worker_broken)
+    note(fmt::format("{}: job '{}' broke its worker process, a fresh one takes over; {}",
+                     devices_[device].report.name, ticket->id, outcome.error));
   if (ticket->ended || ticket->attempt != attempt.number) return;
   ticket->attempt = 0;
   ticket->result.run_s = outcome.run_s;
@@ -99,6 +102,7 @@ void JobQueue::finish_one(JobAttempt& attempt, JobOutcome& outcome) {
                JobError{ErrorClass::interrupted, fmt::format("job '{}' on {}: cancelled while it ran",
                                                              ticket->id, device_name(attempt.device))});
   const int retries = ticket->job.retries.value_or(options_.retries);
+  ticket->last_failure = JobError{outcome.error_class, outcome.error};
   switch (outcome.kind) {
     case Kind::collateral:
       --ticket->attempts;
@@ -114,15 +118,9 @@ void JobQueue::finish_one(JobAttempt& attempt, JobOutcome& outcome) {
       ticket->not_before_s = clock_() + kFirstBackoffSeconds * std::exp2(ticket->memory_failures - 1);
       return requeue(ticket);
     case Kind::device_lost:
+    case Kind::worker_broken:
       ticket->broke.push_back(attempt.device);
-      if (ticket->broke.size() >= 2) {
-        totals_.set_aside.push_back(ticket->id);
-        return end_failed(
-            ticket, ErrorClass::lost,
-            fmt::format("set aside, because two devices were lost while they ran it, {} and {}; the last "
-                        "error: {}",
-                        device_name(ticket->broke[0]), device_name(ticket->broke[1]), outcome.error));
-      }
+      if (ticket->broke.size() >= 2) return set_aside(ticket, outcome);
       ++totals_.retries;
       ticket->alone = true;
       ticket->failed_on.push_back(attempt.device);
@@ -135,6 +133,16 @@ void JobQueue::finish_one(JobAttempt& attempt, JobOutcome& outcome) {
       ticket->alone = true;
       return requeue(ticket);
   }
+}
+
+// Where all of it was worker processes, the devices are well.
+void JobQueue::set_aside(const Ticket& ticket, const JobOutcome& outcome) {
+  totals_.set_aside.push_back(ticket->id);
+  const bool of_worker = outcome.kind == JobOutcome::Kind::worker_broken;
+  end_failed(ticket, of_worker ? ErrorClass::device : ErrorClass::lost,
+             fmt::format("set aside, because two {} while they ran it, {} and {}; the last error: {}",
+                         of_worker ? "worker processes broke" : "devices were lost",
+                         device_name(ticket->broke[0]), device_name(ticket->broke[1]), outcome.error));
 }
 
 void JobQueue::lose(std::size_t device, const std::string& why) {

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "jobs/isolated_worker.hpp"
 #include "jobs/job_program.hpp"
 #include "jobs/source_programs.hpp"
 #include "runtime/sim/sim_world.hpp"
@@ -91,11 +92,15 @@ class LaneContext final : public JobContext {
   bool has_outputs() const { return !outputs_.empty(); }
   void fetch_outputs() {
     for (const Memory& output : outputs_) {
-      host_outputs_.emplace_back(output.bytes());
+      const auto& places = ticket_->places;
+      const std::size_t i = host_outputs_.size();
+      const bool has_place = i < places.size() && places[i].size() == output.bytes();
+      host_outputs_.emplace_back(has_place ? 0 : output.bytes());
+      if (!places.empty()) ticket_->output_sizes.push_back(output.bytes());
       if (output.bytes() > 0)
         lane_.out_->enqueue(copy_operation("outputs of job '" + ticket_->id + "'",
-                                           host_outputs_.back().data(), output.data(), output.bytes(),
-                                           {output.access(AccessMode::read)}));
+                                           has_place ? places[i].data() : host_outputs_.back().data(),
+                                           output.data(), output.bytes(), {output.access(AccessMode::read)}));
     }
   }
 
@@ -158,7 +163,10 @@ JobLane::JobLane(const DeviceSet& devices, int device, JobQueue& queue, const Jo
       store_(queue.bytes(), device, devices[device].name()),
       in_(devices[device].create_stream("jobs in")),
       compute_(devices[device].create_stream("jobs")),
-      out_(devices[device].create_stream("jobs out")) {}
+      out_(devices[device].create_stream("jobs out")) {
+  if (options.isolate == JobIsolation::process && devices[device].kind() != PlatformKind::sim)
+    worker_ = std::make_unique<IsolatedWorker>(options, devices[device]);
+}
 
 JobLane::~JobLane() {
   if (!abandoned_) return;
@@ -182,8 +190,11 @@ bool JobLane::begin() {
     JobQueue::Taken taken = queue_.take(device_, static_cast<int>(flights_.size()), store_.evictable_bytes());
     if (taken.wants_bytes > 0 && store_.make_room(taken.wants_bytes)) continue;
     if (taken.attempts.empty()) break;
-    start(std::move(taken.attempts));
     begun = true;
+    if (queue_.is_isolated(device_, *taken.attempts.front().ticket->job.program.state()))
+      run_isolated(std::move(taken.attempts.front()));
+    else
+      start(std::move(taken.attempts));
   }
   return begun;
 }

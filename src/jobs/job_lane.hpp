@@ -19,6 +19,7 @@
 
 namespace shardwise {
 
+class IsolatedWorker;
 class SourcePrograms;
 class LaneContext;
 
@@ -30,7 +31,8 @@ class JobLane {
   ~JobLane();
 
   bool is_idle() const { return flights_.empty(); }
-  /// Takes work while there is some and room for it. False where nothing was begun.
+  /// Takes work while there is some and room for it. False where nothing was begun. What runs isolated is
+  /// over when this returns.
   bool begin();
   /// Waits for the first flight and reports it; after a failure also the second, and whether the device is
   /// still there.
@@ -54,6 +56,9 @@ class JobLane {
   };
 
   void start(std::vector<JobAttempt> attempts);
+  // With a worker process (job_isolated.cpp).
+  void run_isolated(JobAttempt attempt);
+  bool start_worker();
   void call(LaneContext& context);
   JobDeviceState report(Flight flight, std::vector<JobOutcome> outcomes);
   JobOutcome success(Flight& flight, std::size_t i, double run_s);
@@ -75,6 +80,7 @@ class JobLane {
   const JobOptions& options_;
   SourcePrograms& sources_;
   LaneStore store_;
+  std::unique_ptr<IsolatedWorker> worker_;  ///< where programs may run isolated
   std::unique_ptr<Stream> in_, compute_, out_;
   std::deque<Flight> flights_;
   double last_end_s_ = 0;

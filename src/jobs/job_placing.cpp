@@ -155,8 +155,11 @@ void JobQueue::requeue(const Ticket& ticket) {
     }
   }
   if (best == devices_.size()) {
-    end_failed(ticket, ErrorClass::lost,
-               any_left() ? "no device that may run it is left" : "no device is left: all of them were lost");
+    std::string why =
+        any_left() ? "no device that may run it is left" : "no device is left: all of them were lost";
+    if (ticket->attempts > 0 && ticket->last_failure)
+      why += "; the last error: " + ticket->last_failure->message;
+    end_failed(ticket, ErrorClass::lost, why);
     return;
   }
   ticket->stays = ticket->job.device.has_value();

@@ -27,10 +27,11 @@ std::vector<PlacementDevice> placement_devices(const DeviceSet& devices, const s
 }  // namespace
 
 JobQueue::JobQueue(const DeviceSet& devices, const JobOptions& options, std::vector<std::uint64_t> capacities,
-                   Clock clock, bool waits)
+                   Clock clock, bool waits, std::set<std::string> worker_twins)
     : options_(options),
       clock_(std::move(clock)),
       waits_(waits),
+      worker_twins_(std::move(worker_twins)),
       loads_(devices.size()),
       bytes_(std::move(capacities)),
       placer_(placement_devices(devices, options.speeds), options.placer) {
@@ -47,7 +48,27 @@ JobQueue::JobQueue(const DeviceSet& devices, const JobOptions& options, std::vec
 
 // A CUDA source without a host twin runs on GPUs alone.
 bool JobQueue::can_run_program(std::size_t device, const Ticket& ticket) const {
-  return devices_[device].kind == PlatformKind::cuda || ticket->job.program.state()->native;
+  const JobProgram::State& program = *ticket->job.program.state();
+  return devices_[device].kind == PlatformKind::cuda || program.native ||
+         is_isolated(static_cast<int>(device), program);
+}
+
+bool JobQueue::is_isolated(int device, const JobProgram::State& program) const {
+  if (options_.isolate != JobIsolation::process || !program.source) return false;
+  const PlatformKind kind = devices_[static_cast<std::size_t>(device)].kind;
+  return kind == PlatformKind::cuda ||
+         (kind == PlatformKind::host && worker_twins_.contains(program.source->kernel));
+}
+
+// Whether its worker can do nothing else beside it.
+bool JobQueue::blocks(std::size_t device, const Ticket& ticket) const {
+  const JobProgram::State& program = *ticket->job.program.state();
+  return program.blocks || is_isolated(static_cast<int>(device), program);
+}
+
+void JobQueue::count_worker(int device) {
+  std::lock_guard lock(mutex_);
+  ++devices_[static_cast<std::size_t>(device)].report.workers;
 }
 
 bool JobQueue::may_run_on(std::size_t device, const Ticket& ticket) const {

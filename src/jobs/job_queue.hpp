@@ -16,6 +16,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,15 +42,19 @@ struct JobTicket {
   std::uint64_t attempt = 0;  ///< the number of the attempt that counts; 0: none runs
   int attempts = 0, memory_failures = 0;
   std::vector<int> failed_on, broke;
-  bool alone = false;     ///< neither in a group nor beside another job
-  bool stays = false;     ///< no other device may take it while its own is well
-  bool taken_up = false;  ///< an attempt was made
+  std::optional<JobError> last_failure;  ///< of the last attempt that was not done, in its own words
+  bool alone = false;                    ///< neither in a group nor beside another job
+  bool stays = false;                    ///< no other device may take it while its own is well
+  bool taken_up = false;                 ///< an attempt was made
   double given_s = 0, not_before_s = 0;
   int device = -1;  ///< in whose queue it is, or where it runs
   LoadAccount::Token load;
   bool ended = false;
   bool by_content = false;  ///< its load is the placer's, too
   bool holds_slot = false;  ///< of queue_limit
+  /// Where outputs of these sizes go, in place of the result; then output_sizes has what the program made.
+  std::vector<std::span<std::byte>> places;
+  std::vector<std::uint64_t> output_sizes;
   std::shared_ptr<JobSink> sink;
 };
 
@@ -69,6 +75,7 @@ struct JobOutcome {
     timed_out,      ///< it may still be running
     out_of_memory,  ///< requeued with backoff
     device_lost,    ///< the device went with it
+    worker_broken,  ///< its worker process went with it; the device is well
     collateral,     ///< another's fault: it was dropped, or ran beside the one that failed
     declined,       ///< by Job::admit
   };
@@ -84,9 +91,10 @@ struct JobOutcome {
 class JobQueue {
  public:
   using Clock = std::function<double()>;
-  /// `capacities`: bytes of each device. `waits`: whether time passes by itself (not on sim).
+  /// `capacities`: bytes of each device. `waits`: whether time passes by itself (not on sim). `worker_twins`:
+  /// kernels whose host twins the worker program has.
   JobQueue(const DeviceSet& devices, const JobOptions& options, std::vector<std::uint64_t> capacities,
-           Clock clock, bool waits);
+           Clock clock, bool waits, std::set<std::string> worker_twins = {});
 
   // --- giving jobs ---
   /// Plans a batch. Throws before anything is taken in.
@@ -110,6 +118,9 @@ class JobQueue {
   bool is_stale(const JobAttempt& attempt) const;
   void set_state(int device, JobDeviceState state, const std::string& why = {});
   JobDeviceState state(int device) const;
+  void count_worker(int device);
+  /// Whether a device runs a program in its worker process. The lane keeps the clock of such a job.
+  bool is_isolated(int device, const JobProgram::State& program) const;
   void stop();
   bool stopped() const;
 
@@ -156,6 +167,8 @@ class JobQueue {
 
   // All of these under mutex_.
   bool can_run_program(std::size_t device, const Ticket& ticket) const;
+  bool blocks(std::size_t device, const Ticket& ticket) const;
+  void set_aside(const Ticket& ticket, const JobOutcome& outcome);
   bool may_run_on(std::size_t device, const Ticket& ticket) const;
   bool fits_none(const Ticket& ticket);
   void begin_statistics();
@@ -174,12 +187,13 @@ class JobQueue {
   void note(std::string text);
   std::optional<std::size_t> position_to_take(std::size_t device, std::size_t for_device, int committed,
                                               double now, std::uint64_t evictable_bytes, Taken& taken) const;
-  std::size_t group_size(std::size_t device, const Ticket& ticket) const;
+  std::size_t group_size(std::size_t from, std::size_t for_device, const Ticket& ticket) const;
   std::string device_name(int device) const { return devices_[static_cast<std::size_t>(device)].report.name; }
 
   JobOptions options_;
   Clock clock_;
   bool waits_;
+  std::set<std::string> worker_twins_;
   LoadAccount loads_, bytes_;
   mutable std::mutex mutex_;
   std::condition_variable work_, ended_;

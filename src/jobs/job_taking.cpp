@@ -30,7 +30,7 @@ std::optional<std::size_t> JobQueue::position_to_take(std::size_t device, std::s
   for (std::size_t i = 0; i < end; ++i) {
     const Ticket& ticket = queue[i];
     if (waits_ && ticket->not_before_s > now) continue;
-    if (committed > 0 && (ticket->alone || ticket->job.program.state()->blocks)) return std::nullopt;
+    if (committed > 0 && (ticket->alone || blocks(for_device, ticket))) return std::nullopt;
     if (device != for_device) {
       const bool owner_is_well = devices_[device].report.state == JobDeviceState::ok;
       if ((ticket->stays && owner_is_well) || !may_run_on(for_device, ticket)) continue;
@@ -58,14 +58,14 @@ double JobQueue::expected_s(const JobProgram::State* program) const {
 
 // How many jobs go together with the one at the head: half of what is there, so that others find some, and
 // about a millisecond's worth.
-std::size_t JobQueue::group_size(std::size_t device, const Ticket& ticket) const {
+std::size_t JobQueue::group_size(std::size_t from, std::size_t for_device, const Ticket& ticket) const {
   const auto found = expected_.find(ticket->job.program.state());
-  if (ticket->alone || ticket->job.program.state()->blocks || found == expected_.end()) return 1;
+  if (ticket->alone || blocks(for_device, ticket) || found == expected_.end()) return 1;
   if (!(found->second < short_job_s)) return 1;
   const double expected = std::max(found->second, 1e-7);
   const auto most =
       static_cast<std::size_t>(std::clamp(kGroupSeconds / expected, 1.0, static_cast<double>(kMostInGroup)));
-  return std::clamp<std::size_t>(devices_[device].queue.size() / 2, 1, most);
+  return std::clamp<std::size_t>(devices_[from].queue.size() / 2, 1, most);
 }
 
 JobQueue::Taken JobQueue::take(int device, int committed, std::uint64_t evictable_bytes) {
@@ -96,7 +96,7 @@ JobQueue::Taken JobQueue::take(int device, int committed, std::uint64_t evictabl
   if (!position) return taken;
   taken.wants_bytes = 0;
 
-  const std::size_t group = group_size(from, devices_[from].queue[*position]);
+  const std::size_t group = group_size(from, own, devices_[from].queue[*position]);
   const JobProgram::State* const program = devices_[from].queue[*position]->job.program.state();
   while (taken.attempts.size() < group && *position < devices_[from].queue.size()) {
     const Ticket& next = devices_[from].queue[*position];
@@ -127,7 +127,7 @@ JobQueue::Taken JobQueue::take(int device, int committed, std::uint64_t evictabl
   }
   for (const JobAttempt& attempt : taken.attempts) {
     const double timeout = attempt.ticket->job.timeout_s.value_or(options_.timeout_s);
-    if (std::isfinite(timeout) && waits_)
+    if (std::isfinite(timeout) && waits_ && !is_isolated(device, *program))
       running_[attempt.number] = {
           attempt.ticket, attempt.number,
           now + timeout * static_cast<double>(taken.attempts.size() * (committed > 0 ? 2 : 1)) +

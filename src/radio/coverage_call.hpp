@@ -36,6 +36,12 @@ struct CoverageStaging {
   PackedArray<char> scratch;
 };
 
+/// What a device holds of each, laid out and not yet allocated: what allocate() takes and what a plan
+/// promises are the same numbers.
+void lay_out(const CoveragePlan& plan, CoverageTables& tables);
+void lay_out(const CoveragePlan& plan, std::int64_t lanes, CoverageRows& rows);
+void lay_out(const CoveragePlan& plan, std::int64_t lanes, PlatformKind kind, CoverageStaging& staging);
+
 /// What one device holds during a call.
 struct CoverageDevice {
   int device = 0;
@@ -82,9 +88,6 @@ struct CoverageCall {
  private:
   void release();
   void allocate_on(CoverageDevice& state);
-  void allocate_tables(Stream& stream, CoverageTables& tables) const;
-  void allocate_rows(Stream& stream, std::uint64_t lanes, CoverageRows& rows) const;
-  void allocate_staging(Stream& stream, std::uint64_t slots, CoverageStaging& set) const;
   template <class T>
   void upload(Graph& graph, int device, const PackedMemory& memory, const PackedArray<T>& array,
               const T* source, std::uint64_t count, const char* name);
@@ -101,12 +104,8 @@ struct CoverageCall {
   Stream& caller_stream(int device) const {
     return *scene.executor().default_context().streams[static_cast<std::size_t>(device)];
   }
-  std::uint64_t grid_cell_bytes() const {
-    return static_cast<std::uint64_t>(plan.cell_count()) * plan.cell_bytes();
-  }
-  std::uint64_t grid_field_bytes() const {
-    return static_cast<std::uint64_t>(plan.cell_count()) * plan.field_bytes();
-  }
+  std::uint64_t grid_cell_bytes() const { return plan.grid_cell_bytes(); }
+  std::uint64_t grid_field_bytes() const { return plan.grid_field_bytes(); }
   bool is_exact() const { return plan.request.accumulation == Accumulation::exact; }
 };
 

@@ -1,9 +1,19 @@
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "radio/coverage_call.hpp"
 
 namespace shardwise {
+
+namespace {
+
+/// Chunks of the caller's rays that lie on a device at once.
+std::int64_t row_sets(const ChunkPlan& chunks) {
+  return std::min<std::int64_t>(2, chunks.chunk_count);
+}
+
+}  // namespace
 
 void CoverageCall::allocate() {
   const CoverageRequest& r = plan.request;
@@ -49,53 +59,96 @@ void CoverageCall::allocate_on(CoverageDevice& state) {
   state.fields = Memory(stream, grids * grid_field_bytes(), "field map");
   state.counters = Buffer<CoverageCounters>(stream, 1, "counters");
   if (state.window.empty()) return;
-  allocate_tables(stream, state.tables);
-  const auto lanes = static_cast<std::uint64_t>(state.chunks.chunk_rows);
+  lay_out(plan, state.tables);
+  state.tables.memory.allocate(stream, "tables");
   if (r.rows)
-    for (std::int64_t i = 0; i < std::min<std::int64_t>(2, state.chunks.chunk_count); ++i)
-      allocate_rows(stream, lanes, state.rows.emplace_back());
-  if (r.accumulation == Accumulation::ordered)
-    allocate_staging(stream, lanes * static_cast<std::uint64_t>(r.bounces + 1), state.staging);
+    for (std::int64_t i = 0; i < row_sets(state.chunks); ++i) {
+      CoverageRows& rows = state.rows.emplace_back();
+      lay_out(plan, state.chunks.chunk_rows, rows);
+      rows.memory.allocate(stream, "rays");
+    }
+  if (r.accumulation == Accumulation::ordered) {
+    lay_out(plan, state.chunks.chunk_rows, stream.device().kind(), state.staging);
+    state.staging.memory.allocate(stream, "staged contributions");
+  }
   if (chunk_bytes == 0) {
     chunk_bytes = state.staging.memory.bytes();
     for (const CoverageRows& rows : state.rows) chunk_bytes += rows.memory.bytes();
   }
 }
 
-void CoverageCall::allocate_tables(Stream& stream, CoverageTables& tables) const {
+void lay_out(const CoveragePlan& plan, CoverageTables& tables) {
   const CoverageRequest& r = plan.request;
   tables.materials = tables.memory.add<SurfaceMaterial>(plan.materials.size());
   tables.transmitters = tables.memory.add<LaunchTransmitter>(r.transmitters.size());
   tables.rotations = tables.memory.add<LaunchRotation>(r.rotations.size());
-  if (r.rows) {
-    tables.source = tables.memory.add<Vec3f>(r.rows->transmitters.size() == 1 ? 1 : 0);
-    tables.polarization = tables.memory.add<Vec3f>(r.rows->polarizations.size() == 1 ? 1 : 0);
-  }
-  tables.memory.allocate(stream, "tables");
+  if (!r.rows) return;
+  tables.source = tables.memory.add<Vec3f>(r.rows->transmitters.size() == 1 ? 1 : 0);
+  tables.polarization = tables.memory.add<Vec3f>(r.rows->polarizations.size() == 1 ? 1 : 0);
 }
 
-void CoverageCall::allocate_rows(Stream& stream, std::uint64_t lanes, CoverageRows& rows) const {
+void lay_out(const CoveragePlan& plan, std::int64_t chunk, CoverageRows& rows) {
   const RayRows& source = *plan.request.rows;
+  const auto lanes = static_cast<std::uint64_t>(chunk);
   rows.origins = rows.memory.add<Vec3f>(lanes);
   rows.directions = rows.memory.add<Vec3f>(lanes);
   rows.tmax = rows.memory.add<float>(source.tmax.empty() ? 0 : lanes);
   rows.active = rows.memory.add<std::uint8_t>(source.active.empty() ? 0 : lanes);
   rows.sources = rows.memory.add<Vec3f>(source.transmitters.size() > 1 ? lanes : 0);
   rows.polarizations = rows.memory.add<Vec3f>(source.polarizations.size() > 1 ? lanes : 0);
-  rows.memory.allocate(stream, "rays");
 }
 
-void CoverageCall::allocate_staging(Stream& stream, std::uint64_t slots, CoverageStaging& set) const {
-  set.slots = set.memory.add<StagedSlot>(slots);
-  set.fields = set.memory.add<FieldSample>(plan.request.field ? slots : 0);
+void lay_out(const CoveragePlan& plan, std::int64_t chunk, [[maybe_unused]] PlatformKind kind,
+             CoverageStaging& staging) {
+  const std::uint64_t slots =
+      static_cast<std::uint64_t>(chunk) * static_cast<std::uint64_t>(plan.request.bounces + 1);
+  staging.slots = staging.memory.add<StagedSlot>(slots);
+  staging.fields = staging.memory.add<FieldSample>(plan.request.field ? slots : 0);
 #if SHARDWISE_WITH_CUDA
-  if (stream.device().kind() == PlatformKind::cuda) {
-    set.keys = set.memory.add<std::uint32_t>(2 * slots);
-    set.order = set.memory.add<std::uint32_t>(2 * slots);
-    set.scratch = set.memory.add<char>(staging_scratch_bytes(static_cast<std::int64_t>(slots)));
+  if (kind == PlatformKind::cuda) {
+    staging.keys = staging.memory.add<std::uint32_t>(2 * slots);
+    staging.order = staging.memory.add<std::uint32_t>(2 * slots);
+    staging.scratch = staging.memory.add<char>(staging_scratch_bytes(static_cast<std::int64_t>(slots)));
   }
 #endif
-  set.memory.allocate(stream, "staged contributions");
+}
+
+std::uint64_t CoveragePlan::result_bytes() const {
+  if (request.sums) return 0;
+  const std::uint64_t maps = request.per_transmitter ? 1 + request.transmitters.size() : 1;
+  const std::uint64_t of_cell =
+      maps * (sizeof(double) + sizeof(std::int64_t) + (with_standard_error ? sizeof(double) : 0)) +
+      (request.field ? 6 * sizeof(double) : 0);
+  return static_cast<std::uint64_t>(cell_count()) * of_cell;
+}
+
+std::uint64_t CoveragePlan::peak_bytes(const DeviceSet& devices, int device) const {
+  const auto shard = std::ranges::find(lanes.shards, device, &LaneShard::device);
+  const bool has_lanes = shard != lanes.shards.end() && !shard->window.empty();
+  if (device != 0 && shard == lanes.shards.end()) return 0;
+  const bool is_merged_into = device == 0 && std::ranges::any_of(lanes.shards, [](const LaneShard& other) {
+                                return other.device != 0;
+                              });
+  const auto grids =
+      static_cast<std::uint64_t>((device == 0 ? master_grids() : grids_of(shard->window)).second);
+  std::uint64_t bytes = (grids + (is_merged_into ? 1 : 0)) * (grid_cell_bytes() + grid_field_bytes()) +
+                        sizeof(CoverageCounters);
+  if (device == 0) bytes += result_bytes();
+  if (!has_lanes) return bytes;
+  CoverageTables tables;
+  lay_out(*this, tables);
+  bytes += tables.memory.size();
+  if (request.rows) {
+    CoverageRows rows;
+    lay_out(*this, shard->plan.chunk_rows, rows);
+    bytes += static_cast<std::uint64_t>(row_sets(shard->plan)) * rows.memory.size();
+  }
+  if (request.accumulation == Accumulation::ordered) {
+    CoverageStaging staging;
+    lay_out(*this, shard->plan.chunk_rows, devices[device].kind(), staging);
+    bytes += staging.memory.size();
+  }
+  return bytes;
 }
 
 }  // namespace shardwise

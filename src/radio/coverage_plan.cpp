@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "runtime/packed_memory.hpp"
+#include "radio/coverage_call.hpp"
 #include "scene/replica.hpp"
 #include "shardwise/runtime/error.hpp"
 
@@ -14,8 +14,10 @@ namespace shardwise {
 
 namespace {
 
-/// What the alignment of packed arrays may cost: two sets of six row arrays, five tables, five staged arrays.
-constexpr std::uint64_t packing_bytes = (2 * 6 + 5 + 5) * PackedMemory::alignment;
+/// What the alignment of a chunk's arrays may cost: two sets of six for rows, and five for what is staged.
+std::uint64_t packing_bytes(const CoverageRequest& r) {
+  return ((r.rows ? 2 * 6 : 0) + (r.accumulation == Accumulation::ordered ? 5 : 0)) * PackedMemory::alignment;
+}
 
 template <class... Args>
 void require(bool good, const CoverageRequest& request, fmt::format_string<Args...> text, Args&&... args) {
@@ -236,24 +238,16 @@ CoveragePlan plan_coverage(const Scene& scene, CoverageRequest request) {
     costs.resident_chunks = staged ? 1 : 2;
     costs.lane_bytes += staged ? 2 * row_bytes : row_bytes;
   }
-  const std::uint64_t pass_bytes =
-      static_cast<std::uint64_t>(plan.cell_count()) * (plan.cell_bytes() + plan.field_bytes());
+  const std::uint64_t pass_bytes = plan.grid_cell_bytes() + plan.grid_field_bytes();
   costs.partial_bytes = pass_bytes;
-  const std::uint64_t tables =
-      plan.materials.size() * sizeof(SurfaceMaterial) + r.transmitters.size() * sizeof(LaunchTransmitter) +
-      r.rotations.size() * sizeof(LaunchRotation) + sizeof(CoverageCounters) + packing_bytes;
-  const std::uint64_t maps = r.per_transmitter ? 1 + r.transmitters.size() : 1;
-  const std::uint64_t result_bytes = r.sums ? 0
-                                            : static_cast<std::uint64_t>(plan.cell_count()) *
-                                                  (maps * (sizeof(double) + sizeof(std::int64_t) +
-                                                           (plan.with_standard_error ? sizeof(double) : 0)) +
-                                                   (r.field ? 6 * sizeof(double) : 0));
+  CoverageTables layout;
+  lay_out(plan, layout);
+  const std::uint64_t tables = layout.memory.size() + sizeof(CoverageCounters) + packing_bytes(r);
   const bool several = scene.devices().size() > 1;
-  costs.fixed_bytes = [&, pass_bytes, tables, result_bytes, several](int device,
-                                                                     Window shard) -> std::uint64_t {
+  costs.fixed_bytes = [&, pass_bytes, tables, several](int device, Window shard) -> std::uint64_t {
     const auto held =
         static_cast<std::uint64_t>(device == 0 ? plan.master_grids().second : plan.grids_of(shard).second);
-    const std::uint64_t merging = device == 0 ? result_bytes + (several ? pass_bytes : 0) : 0;
+    const std::uint64_t merging = device == 0 ? plan.result_bytes() + (several ? pass_bytes : 0) : 0;
     return held * pass_bytes + tables + merging;
   };
   plan.lanes = plan_lanes(scene.devices(), plan.window, r.split, costs, scene.retired());

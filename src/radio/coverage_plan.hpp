@@ -73,6 +73,12 @@ struct CoveragePlan {
   std::pair<std::int64_t, std::int64_t> master_grids() const;
   std::uint64_t cell_bytes() const;   ///< of one cell of one pass
   std::uint64_t field_bytes() const;  ///< the same for the field; 0 without
+  std::uint64_t grid_cell_bytes() const { return static_cast<std::uint64_t>(cell_count()) * cell_bytes(); }
+  std::uint64_t grid_field_bytes() const { return static_cast<std::uint64_t>(cell_count()) * field_bytes(); }
+  /// The maps that the master makes of the sums.
+  std::uint64_t result_bytes() const;
+  /// What the call holds on a device at most, above the built scene: the sum of what it allocates there.
+  std::uint64_t peak_bytes(const DeviceSet& devices, int device) const;
 };
 
 /// Checks the request against the scene, and plans. Throws before any device work.

@@ -2,13 +2,13 @@
 
 #include <fmt/core.h>
 
-#include <array>
 #include <cstring>
 #include <memory>
 #include <stdexcept>
 #include <utility>
 
 #include "radio/coverage_plan.hpp"
+#include "radio/rank_grids.hpp"
 #include "shardwise/dispatch/rank_rows.hpp"
 #include "shardwise/runtime/copy.hpp"
 #include "shardwise/runtime/error.hpp"
@@ -17,71 +17,11 @@
 namespace shardwise {
 namespace {
 
-constexpr int part_tag = 1, grid_tag = 2;
-
-/// What is said of sums before their grids follow.
-struct PartOfSums {
-  std::int64_t cell_count, grids_per_pass, first_grid, cells, segments, rejected, windows;
-  double scale;
-};
-
-template <class T>
-std::span<std::byte> bytes_of(std::vector<T>& values) {
-  return std::as_writable_bytes(std::span(values));
-}
-
-void send_sums(Communicator& ranks, CoverageSums& sums, int target) {
-  PartOfSums part{sums.cell_count,
-                  sums.grids_per_pass,
-                  sums.first_grid,
-                  static_cast<std::int64_t>(sums.cells.size()),
-                  sums.segments,
-                  sums.rejected,
-                  static_cast<std::int64_t>(sums.windows.size()),
-                  sums.scale};
-  const auto head = ranks.send(std::as_bytes(std::span(&part, 1)), target, part_tag, "coverage: parts");
-  const auto windows = ranks.send(bytes_of(sums.windows), target, part_tag, "coverage: parts");
-  const auto cells = ranks.send(bytes_of(sums.cells), target, grid_tag, "coverage: exact grids");
-  head->wait();
-  windows->wait();
-  cells->wait();
-}
-
-CoverageSums receive_sums(Communicator& ranks, int source) {
-  PartOfSums part;
-  ranks.receive(std::as_writable_bytes(std::span(&part, 1)), source, part_tag, "coverage: parts")->wait();
-  CoverageSums sums;
-  sums.cell_count = part.cell_count;
-  sums.grids_per_pass = static_cast<int>(part.grids_per_pass);
-  sums.first_grid = part.first_grid;
-  sums.scale = part.scale;
-  sums.segments = part.segments;
-  sums.rejected = part.rejected;
-  sums.windows.resize(static_cast<std::size_t>(part.windows));
-  sums.cells.resize(static_cast<std::size_t>(part.cells));
-  ranks.receive(bytes_of(sums.windows), source, part_tag, "coverage: parts")->wait();
-  ranks.receive(bytes_of(sums.cells), source, grid_tag, "coverage: exact grids")->wait();
-  return sums;
-}
-
-/// A tree: at each step every other rank that is left gives its sums to its lower neighbour. Integers, so
-/// that the order does not matter.
-void join_on_rank_0(Communicator& ranks, CoverageSums& sums) {
-  for (int step = 1; step < ranks.size(); step *= 2) {
-    if ((ranks.rank() & step) != 0) {
-      send_sums(ranks, sums, ranks.rank() - step);
-      sums = {};
-      return;
-    }
-    if (ranks.rank() + step < ranks.size()) merge(sums, receive_sums(ranks, ranks.rank() + step));
-  }
-}
-
 Stream& master_stream(Scene& scene) {
   return *scene.executor().default_context().streams.front();
 }
 
-/// The same in the masters' memory: grids of the same passes on every rank.
+/// Adds up the grids of all passes in the masters' memory, by NCCL.
 void sum_on_devices(Communicator& ranks, Scene& scene, DeviceCollectives& devices, Memory& cells) {
   // From here on a rank that fails would leave the others' GPUs waiting.
   ranks.barrier("coverage: all grids are there");
@@ -124,20 +64,56 @@ CoverageResult finish_on_master(Scene& scene, const CoverageOptions& options, st
 
 }  // namespace
 
-Window rank_lanes(Communicator& ranks, const DeviceSet& devices, Window whole, const SplitOptions& split) {
+namespace {
+
+/// The lanes of every rank.
+std::vector<Window> windows_of_ranks(Communicator& ranks, const DeviceSet& devices, Window whole,
+                                     const SplitOptions& split) {
   const double weight = rank_weight(devices, split);
   std::vector<double> weights;
   for (const std::vector<std::byte>& bytes :
        ranks.gather_all(std::as_bytes(std::span(&weight, 1)), "coverage: weights of the ranks"))
     std::memcpy(&weights.emplace_back(), bytes.data(), sizeof(double));
   const std::int64_t granule = split.min_rows_per_device == 0 ? 1 : kLaneGranule;
+  std::vector<Window> windows(weights.size(), Window{whole.end(), 0});
   try {
     for (const Shard& shard : split_lanes(whole, Weights::from(weights, weights.size()), granule))
-      if (shard.device == ranks.rank()) return shard.window;
+      windows[static_cast<std::size_t>(shard.device)] = shard.window;
   } catch (const std::invalid_argument& error) {
     throw_usage(fmt::format("coverage on ranks: {}", error.what()));
   }
-  return {whole.end(), 0};
+  return windows;
+}
+
+/// The lanes of ranks [begin, end), which are one window: some between others may have none.
+Window joined(const std::vector<Window>& windows, int begin, int end) {
+  Window all{0, 0};
+  for (int r = begin; r < end; ++r) {
+    const Window& next = windows[static_cast<std::size_t>(r)];
+    if (next.empty()) continue;
+    if (all.empty()) all.begin = next.begin;
+    all.count = next.end() - all.begin;
+  }
+  return all;
+}
+
+/// What each rank and those behind it add to.
+std::vector<GridBytes> grids_of_trees(const CoveragePlan& plan, const std::vector<Window>& windows) {
+  const std::uint64_t grid = static_cast<std::uint64_t>(plan.cell_count()) * sizeof(ExactCell);
+  const int size = static_cast<int>(windows.size());
+  std::vector<GridBytes> grids;
+  for (int r = 0; r < size; ++r) {
+    const auto [first, count] = plan.grids_of(joined(windows, r, end_of_rank_tree(r, size)));
+    grids.push_back(
+        {static_cast<std::uint64_t>(first) * grid, static_cast<std::uint64_t>(first + count) * grid});
+  }
+  return grids;
+}
+
+}  // namespace
+
+Window rank_lanes(Communicator& ranks, const DeviceSet& devices, Window whole, const SplitOptions& split) {
+  return windows_of_ranks(ranks, devices, whole, split)[static_cast<std::size_t>(ranks.rank())];
 }
 
 CoverageResult coverage_on_ranks(Communicator& ranks, Scene& scene, const CoverageOptions& options,
@@ -153,31 +129,35 @@ CoverageResult coverage_on_ranks(Communicator& ranks, Scene& scene, const Covera
   } catch (const std::invalid_argument& error) {
     throw_usage(fmt::format("coverage on ranks: {}", error.what()));
   }
-  const Window mine = rank_lanes(ranks, scene.devices(), whole, options.split);
+  const std::vector<Window> windows = windows_of_ranks(ranks, scene.devices(), whole, options.split);
+  const int rank = ranks.rank();
+  const Window mine = windows[static_cast<std::size_t>(rank)];
   CoverageOptions call = options;
   call.sums = true;
   call.lane_offset = mine.begin;
   call.lane_count = mine.count;
   // Without lanes too: whatever is wrong with scene or options is found on every rank.
   CoverageRequest request = request_of(call);
-  auto held = std::make_shared<Memory>();
-  if (devices != nullptr) {
-    request.held = held;
-    request.held_lanes = whole;
-  }
-  CoverageResult result = run_coverage(scene, plan_coverage(scene, std::move(request))).get();
-  const bool first = ranks.rank() == 0;
+  const auto held = std::make_shared<Memory>();
+  request.held = held;
+  // NCCL adds up as many words on every rank; else a rank keeps what comes through it.
+  request.held_lanes =
+      devices != nullptr ? whole : joined(windows, rank, end_of_rank_tree(rank, ranks.size()));
+  CoveragePlan plan = plan_coverage(scene, std::move(request));
+  const std::vector<GridBytes> grids = grids_of_trees(plan, windows);
+  const auto grid_bytes = static_cast<std::uint64_t>(plan.cell_count()) * sizeof(ExactCell);
+  const std::uint64_t held_from = static_cast<std::uint64_t>(plan.master_grids().first) * grid_bytes;
+  CoverageResult result = run_coverage(scene, std::move(plan)).get();
+  const bool first = rank == 0;
   CoverageSums sums = std::move(result.sums);
   result.sums = {};
   std::int64_t counts[] = {result.segments, result.rejected};
   ranks.sum_to(0, counts, "coverage: counts");
-  if (devices != nullptr) {
+  if (devices != nullptr)
     sum_on_devices(ranks, scene, *devices, *held);
-    if (first && options.sums) download(scene, *held, sums);
-  } else {
-    if (mine.empty()) sums = {};
-    join_on_rank_0(ranks, sums);
-  }
+  else
+    join_grids(ranks, scene.devices(), master_stream(scene), *held, held_from, grids);
+  if (first && options.sums) download(scene, *held, sums);
   if (!first) return result;
   result.segments = counts[0];
   result.rejected = counts[1];
@@ -189,12 +169,6 @@ CoverageResult coverage_on_ranks(Communicator& ranks, Scene& scene, const Covera
     sums.rejected = counts[1];
     result.sums = std::move(sums);
     return result;
-  }
-  if (devices == nullptr && !sums.cells.empty()) {
-    const std::uint64_t bytes = sums.cells.size() * sizeof(ExactCell);
-    *held = Memory(master_stream(scene), bytes, "sums of the ranks");
-    master_stream(scene).enqueue(copy_operation("sums to master", held->data(), sums.cells.data(), bytes,
-                                                {held->access(AccessMode::write)}));
   }
   CoverageResult map = finish_on_master(scene, options, held, whole);
   map.lanes = result.lanes;

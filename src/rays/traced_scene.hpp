@@ -29,8 +29,9 @@ std::vector<TracedScene> traced_scenes(Scene& scene, const std::string& op, bool
 /// RowOperation::reads of an operation that traces. The scene outlives the calls made on it.
 std::function<Access(int device)> reads_of(const Scene& scene);
 
-/// Rows a thread takes at a time: a row costs about a microsecond.
-inline constexpr std::int64_t traced_row_grain = 1024;
+/// Rows a thread takes at a time: tens of microseconds, much more than taking them costs, and little of a
+/// call, which ends with its last thread.
+inline constexpr std::int64_t traced_row_grain = 256;
 
 /// Runs make_body(queries) over the rows with the device's tracer. CUDA: for the BVH's body there is a
 /// SW_INSTANTIATE_FOR_EACH in one of rays/*.cu.

@@ -32,12 +32,23 @@ namespace {
       part, why));
 }
 
-int parse_count(const std::string& part, const std::string& text, const char* what) {
+/// Of one set. Planning, the executor and what judges its order take time and memory with the square of the
+/// number, and a tracer library has 1,024 keys for its devices in a process.
+constexpr int most_devices = 512;
+constexpr int most_threads = 4096;
+
+int parse_count(const std::string& part, const std::string& text, const char* what, int most) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 1 || value > 4096)
-    bad_part(part, fmt::format("has '{}' as {}, which is not a whole number from 1 to 4096", text, what));
+  if (error != std::errc() || end != text.data() + text.size() || value < 1 || value > most)
+    bad_part(part, fmt::format("has '{}' as {}, which is not a whole number from 1 to {}", text, what, most));
   return value;
+}
+
+void check_number(const std::string& spec, std::size_t count) {
+  if (count > most_devices)
+    throw_usage(
+        fmt::format("devices: '{}' has {} devices; at most {} in one set", spec, count, most_devices));
 }
 
 struct Part {
@@ -119,7 +130,7 @@ SimTopology sim_topology_of(const Part& part, const OpenOptions& options) {
   // What begins as a preset does and is none is most likely a number gone wrong.
   const bool preset = text.find('x') != std::string::npos || text.find('h') != std::string::npos;
   if (preset) return sim_preset(text);
-  const int count = text.empty() ? 1 : parse_count(part.text, text, "the number of devices");
+  const int count = text.empty() ? 1 : parse_count(part.text, text, "the number of devices", most_devices);
   if (!options.sim_topology) return flat_topology(count, options.sim_costs);
   if (static_cast<int>(options.sim_topology->devices.size()) != count)
     bad_part(part.text,
@@ -250,9 +261,9 @@ DeviceSet open_devices(const std::string& spec, const OpenOptions& options) {
       int count = 1, threads = 0;
       if (!part.arguments.empty()) {
         const std::size_t x = part.arguments.find('x');
-        count = parse_count(part.text, part.arguments.substr(0, x), "the number of devices");
+        count = parse_count(part.text, part.arguments.substr(0, x), "the number of devices", most_devices);
         if (x != std::string::npos)
-          threads = parse_count(part.text, part.arguments.substr(x + 1), "the threads of each");
+          threads = parse_count(part.text, part.arguments.substr(x + 1), "the threads of each", most_threads);
       }
       // The cores are shared equally, one at least.
       if (threads == 0) threads = std::max(1, available_cores() / count);
@@ -266,6 +277,7 @@ DeviceSet open_devices(const std::string& spec, const OpenOptions& options) {
       check_sim_options(wanted, options, -1);
       SimTopology topology = sim_topology_of(part, options);
       const int count = static_cast<int>(topology.devices.size());
+      check_number(wanted, topology.devices.size());
       check_sim_options(wanted, options, count);
       for (std::size_t i = 0; i < options.sim_speeds.size(); ++i)
         topology.devices[i].speed *= options.sim_speeds[i];
@@ -292,6 +304,7 @@ DeviceSet open_devices(const std::string& spec, const OpenOptions& options) {
       bad_part(part.text.empty() ? wanted : part.text,
                fmt::format("names the platform '{}', which does not exist", part.platform));
     }
+    check_number(wanted, set.devices_.size());
   }
 
   std::set<std::string> names;

@@ -99,7 +99,7 @@ TEST_F(Calibrate, OperationsOnRowsShareAFile) {
   for (const char* operation : {"intersect", "nearest_edges:2", "intersect:full"}) {
     std::vector<std::string> arguments{operation, box_scene()};
     arguments.insert(arguments.end(), common.begin(), common.end());
-    arguments.insert(arguments.end(), {"--repeats", "3", "--warm-up", "0", "--probes", "12", "--json", "-"});
+    arguments.insert(arguments.end(), {"--repeats", "3", "--warm-up", "0", "--probes", "3", "--json", "-"});
     const Outcome outcome = run(calibrate(arguments));
     ASSERT_EQ(outcome.code, 0) << outcome.err;
     EXPECT_EQ(Json::parse(outcome.out).at("operations").size(), 1u);
@@ -127,7 +127,7 @@ TEST_F(Calibrate, RecordsOfOtherDevicesAndBuildsAreRefused) {
     return map(devices, {"--calibration", path("other.json")});
   };
   expect_one_line_error(run(changed("\"build\": \"0", "\"build\": \"9")), 2, "made by another build (9");
-  expect_one_line_error(run(changed("\"schema\": 1", "\"schema\": 7")), 3, "has schema 7");
+  expect_one_line_error(run(changed("\"schema\": 2", "\"schema\": 7")), 3, "has schema 7");
   Json file = Json::parse(read("s.json"));
   const auto with_weights = [&](const Json& weights) {
     file["operations"][0]["weights"] = weights;

@@ -191,6 +191,75 @@ TEST_F(JobsProgram, TwoProcessesShareAFolder) {
   EXPECT_EQ(std::set<std::string>(all.begin(), all.end()).size(), 60u) << "nothing twice";
 }
 
+// A job that was never tried did not fail: the next run does it, whatever became of this one's devices.
+TEST_F(JobsProgram, JobsOfLostDevicesAreLeftToTheNextRun) {
+  std::vector<std::string> lines{R"({"id": "bad", "cost": 1000, "command": ["test", "-e", ")" +
+                                 path("mended") + R"("]})"};
+  for (int i = 0; i < 20; ++i) lines.push_back(noting("job" + std::to_string(i), "0"));
+  const std::string file = batch(lines);
+  // The first job fails, and the device does not answer when it is asked for a sign of life.
+  const auto begin = std::chrono::steady_clock::now();
+  const Outcome first = run({"jobs", file, "-o", path("out"), "--devices", "sim:1", "--sim-faults",
+                             "device 0 operation 1 lost", "--json", "-"});
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+  const Json report = report_of(first, 1);
+  EXPECT_EQ(report["undone"], 20);
+  EXPECT_EQ(report["failed"], 1);
+  EXPECT_EQ(report["devices"][0]["state"], "lost");
+  EXPECT_NE(
+      first.err.find("20 of 21 jobs were not begun, because their devices are lost, and nobody else is at "
+                     "work (job 'job"),
+      std::string::npos)
+      << first.err;
+  EXPECT_NE(first.err.find("no device is left"), std::string::npos);
+  EXPECT_FALSE(exists("out/job0")) << "it has no failure on record";
+  EXPECT_NE(read("out/results.csv").find("\njob0,,undone,,0,,,\n"), std::string::npos);
+  write("mended", "");
+  const Json second = report_of(run(command(file, {"--json", "-"})));
+  EXPECT_EQ(second["done"], 21);
+  EXPECT_EQ(second["undone"], 0);
+  EXPECT_EQ(ran().size(), 20u);
+}
+
+TEST_F(JobsProgram, JobsOfLostDevicesAreDoneByWhoSharesTheFolder) {
+  std::vector<std::string> lines{
+      R"({"id": "bad", "cost": 1000, "command": ["sh", "-c", "sleep 1; test $SHARDWISE_DEVICE != sim:0"]})"};
+  for (int i = 0; i < 40; ++i) lines.push_back(noting("job" + std::to_string(i), "0.1"));
+  const std::string file = batch(lines);
+  fs::create_directories(path("one"));
+  fs::create_directories(path("two"));
+  RunningProgram loser(path("one"), {"jobs", file, "-o", path("out"), "--devices", "sim:1", "--sim-faults",
+                                     "device 0 operation 1 lost", "--json", "-"});
+  for (int i = 0; i < 500 && !exists("out/.shardwise/claims/bad"); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  RunningProgram other(path("two"),
+                       {"jobs", file, "-o", path("out"), "--devices", "host:1x1", "--join", "--json", "-"});
+  const Json first = report_of(loser.wait(), 1), second = report_of(other.wait(), 1);
+  for (const Json& report : {first, second}) {
+    EXPECT_EQ(report["done"], 40);
+    EXPECT_EQ(report["failed"], 1) << "the one that was tried";
+    EXPECT_EQ(report["undone"], 0);
+  }
+  EXPECT_EQ(first["elsewhere"], 40);
+  EXPECT_EQ(second["ran_here"], 40);
+  EXPECT_EQ(ran().size(), 40u) << "nothing twice";
+}
+
+// The program as a worker process: by hand it says what it is; `bench jobs` measures what it costs.
+TEST_F(JobsProgram, WorkerProcesses) {
+  expect_one_line_error(run({"job-worker"}), 2, "a job worker is started by an executor");
+  const Json report = report_of(run({"bench", "jobs", "--devices", "host:1x1", "--quick", "--repeat", "1",
+                                     "--only", "isolated-job", "isolated-job-4mib", "--json", "-"}));
+  ASSERT_EQ(report["rows"].size(), 2u);
+  for (const Json& row : report["rows"]) {
+    EXPECT_GT(row["all_s"]["min"].get<double>(), row["one_s"]["min"].get<double>()) << row;
+    EXPECT_NE(row["work"].get<std::string>().find("without a worker process"), std::string::npos) << row;
+  }
+  // Commands are processes of their own.
+  const std::string file = batch({noting("a", "0"), noting("b", "0")});
+  EXPECT_EQ(report_of(run(command(file, {"--isolate", "--json", "-"})))["done"], 2);
+}
+
 TEST_F(JobsProgram, FoldersOfOthersAreLeftAlone) {
   const std::string file = batch({R"({"id": "a", "command": ["true"]})"});
   fs::create_directories(path("out"));

@@ -47,8 +47,8 @@ RunningProgram::RunningProgram(const fs::path& folder, const std::vector<std::st
   const std::string stderr_path = (folder / "stderr").string();
   process_ = fork();
   if (process_ == 0) {
-    const int out = open(stdout_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
-    const int err = open(stderr_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    const int out = open(stdout_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    const int err = open(stderr_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     dup2(out, STDOUT_FILENO);
     dup2(err, STDERR_FILENO);
     execv(pointers[0], pointers.data());

@@ -80,6 +80,20 @@ TEST(RankLanes, TheMapIsThatOfOneProcess) {
   }
 }
 
+TEST(RankLanes, GridsOfManyPieces) {
+  // 3.3 MB a grid, so that pieces begin and end within grids and slots are used again.
+  for (const char* devices : {"host:1x1", "sim:2"}) {
+    Scene scene(open_devices(devices), concrete_model());
+    scene.build();
+    CoverageOptions options = options_of(3000, 5);
+    options.grid.resolution0 = 337;
+    options.grid.resolution1 = 307;
+    options.per_transmitter = true;
+    const CoverageResult mine = coverage_on_ranks(ranks(), scene, options);
+    if (ranks().rank() == 0) expect_equal(mine, coverage(scene, options).get());
+  }
+}
+
 /// What NCCL does, by messages: the way that grids take where every rank has a GPU, on host devices.
 class MessageCollectives final : public DeviceCollectives {
  public:

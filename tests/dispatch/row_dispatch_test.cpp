@@ -129,7 +129,17 @@ void check(const Case& c, Executor& executor, RowDispatcher& dispatcher) {
     std::ranges::copy(chunk.column<Vec3f>(1), scaled.begin() + at);
     std::ranges::copy(chunk.column<float>(2), length.begin() + at);
   };
+  RowOptions plan_only = options;
+  plan_only.plan_only = true;
+  const DispatchReport plan =
+      dispatcher.run(make_operation(c.with_active), source, sink, plan_only).get().dispatch;
+  std::vector<std::uint64_t> held;  // of calls before, whose releases may still be under way
+  for (int d = 0; d < executor.devices().size(); ++d)
+    held.push_back(executor.devices()[d].memory(MemoryUse::work).current());
   RowResult result = dispatcher.run(make_operation(c.with_active), source, sink, options).get();
+  for (std::size_t d = 0; d < plan.devices.size(); ++d)
+    EXPECT_LE(result.dispatch.devices[d].peak_bytes, plan.devices[d].peak_bytes + held[d])
+        << plan.devices[d].name;
   EXPECT_EQ(result.rows, c.rows);
   EXPECT_EQ(result.rejected, expected.rejected);
   if (c.sink == SinkKind::reduce) {

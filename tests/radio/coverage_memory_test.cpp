@@ -80,6 +80,9 @@ TEST(CoverageMemory, PeaksStayBelowThePromiseOnEveryDevice) {
               plan = plan_coverage(scene, request_of(options));
             }
             const std::vector<LaneShard> shards = plan.lanes.shards;
+            std::vector<std::uint64_t> peaks;
+            for (int d = 0; d < scene.devices().size(); ++d)
+              peaks.push_back(plan.peak_bytes(scene.devices(), d));
             const CoverageResult map = run_coverage(scene, std::move(plan)).get();
             ASSERT_EQ(shards.size(), static_cast<std::size_t>(scene.devices().size()));
             for (const LaneShard& shard : shards) {
@@ -89,6 +92,7 @@ TEST(CoverageMemory, PeaksStayBelowThePromiseOnEveryDevice) {
                   << device.name << (rows ? " rows" : "") << (field ? " field" : "") << " chunk " << chunk
                   << " accumulation " << static_cast<int>(accumulation);
               EXPECT_GT(device.peak_bytes, 0u);
+              EXPECT_EQ(device.peak_bytes, peaks[static_cast<std::size_t>(shard.device)]) << device.name;
               const double share = static_cast<double>(device.peak_bytes) / static_cast<double>(promised);
               seen.least = std::min(seen.least, share), seen.most = std::max(seen.most, share);
             }

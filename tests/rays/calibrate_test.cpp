@@ -144,7 +144,7 @@ TEST(Calibrate, FilesAreForTheirDevicesAndBuild) {
     std::ofstream(path + ".other") << other;
     return path + ".other";
   };
-  refused(changed("\"schema\": 1", "\"schema\": 2"), scene.devices(), ErrorClass::data, "schema 2");
+  refused(changed("\"schema\": 2", "\"schema\": 3"), scene.devices(), ErrorClass::data, "schema 3");
   refused(changed("\"build\": \"0", "\"build\": \"9"), scene.devices(), ErrorClass::usage, "another build");
   refused(changed("{", "["), scene.devices(), ErrorClass::data, "damaged");
 }

@@ -75,6 +75,17 @@ TEST(Links, SimGivesTheCostsItWasOpenedWith) {
   }
 }
 
+// Virtual times need no bytes to move: four thousand copies of 64 MiB would take minutes.
+TEST(Links, ManySimDevicesTakeNoTime) {
+  const std::vector<DeviceLink> links = measure_links(open_devices("sim:64"));
+  ASSERT_EQ(links.size(), 64u * 63);
+  for (const DeviceLink& link : links) {
+    EXPECT_EQ(link.bytes, 64u << 20);
+    EXPECT_NEAR(link.bytes_per_s, links.front().bytes_per_s, 1e-6 * link.bytes_per_s);
+    EXPECT_NEAR(link.latency_s, links.front().latency_s, 1e-6 * link.latency_s);
+  }
+}
+
 TEST(Links, NothingToMeasureIsAUsageError) {
   const DeviceSet devices = open_devices("sim:1");
   LinkMeasurement nothing = small(), never = small();

@@ -20,13 +20,14 @@
 
 namespace shardwise {
 
-/// One call of the operation with these options (weights, no floor), to its end; gives its report.
+/// One call of the operation with these options (weights, no floor, whether it is measured), to its end;
+/// gives its report.
 using CalibrationCall = std::function<DispatchReport(const RowOptions& options)>;
 
 struct CalibrateOptions {
-  int repeats = 11;     ///< rounds of the test, at least 3: each split once, in turn forwards and backwards
-  int warm_up = 1;      ///< calls before any is timed, of the first device and of all
-  int probe_calls = 9;  ///< most calls of a probe until a device has measured its launches
+  int repeats = 11;  ///< rounds of the test, at least 3: each split once, in turn forwards and backwards
+  int warm_up = 1;   ///< calls before any is timed, of the first device and of all
+  int probes = 7;    ///< rounds of probes: each device alone once, then all together
   RowOptions row_options;  ///< what the caller's calls have in common
 };
 
@@ -49,7 +50,7 @@ struct CalibrationRecord {
   std::int64_t rows = 0;
   std::vector<std::string> devices;  ///< "cuda:0 NVIDIA H200"
   std::vector<DeviceRowCost> costs;  ///< the fit: seconds a row, one a device
-  double fixed_s = 0;                ///< of a call above its slowest device, by the clock
+  double fixed_s = 0;                ///< of a call on all devices above its slowest one, by the clock
   double master_fixed_s = 0;         ///< of a call of the first device alone above its launches, by the clock
   std::vector<CalibrationTrial> trials;
   std::string chosen;           ///< the trial whose weights are kept
@@ -59,12 +60,12 @@ struct CalibrationRecord {
   std::string describe() const;
 };
 
-/// Probes each device alone and all together, fits T = max over devices (compute, in, out) + fixed, predicts
-/// the best split, and tests it, the equal split and the first device alone against each other in interleaved
-/// rounds. A split is kept only where three rounds of four were faster than the first device alone; of two
-/// such, the one whose median is less. The floor on rows is off meanwhile. Times are the clock's, virtual on
-/// sim. Throws a usage Error for an operation that is not there, fewer than 2 devices' worth of rows or 3
-/// rounds, and what the call throws.
+/// Probes each device alone and all together (at the split that is best as far as is known), in turns, fits
+/// T = max over devices (compute, in, out) + fixed with their means, predicts the best split, and tests it,
+/// the equal split and the first device alone against each other in interleaved rounds. A split is kept only
+/// where three rounds of four were faster than the first device alone; of two such, the one whose median is
+/// less. The floor on rows is off meanwhile. Times are the clock's, virtual on sim. Throws a usage Error for
+/// an operation that is not there, fewer than 2 devices' worth of rows or 3 rounds, and what the call throws.
 CalibrationRecord calibrate(const DeviceSet& devices, const std::string& operation, std::int64_t rows,
                             const CalibrationCall& call, const CalibrateOptions& options = {});
 

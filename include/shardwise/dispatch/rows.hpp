@@ -184,6 +184,7 @@ struct RowOptions : SplitOptions {
   int chunks_per_device = 4;           ///< of a remote shard that is pipelined
   OperationWeights operation_weights;  ///< where `weights` is empty
   bool plan_only = false;              ///< nothing runs: the result has the report of what would, and why
+  bool measured = false;               ///< this call is, not only one in eight (DeviceReport::compute_s)
   const ExecutionContext* context = nullptr;  ///< the caller's streams; null: the scene's own
 };
 

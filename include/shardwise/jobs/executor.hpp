@@ -27,6 +27,19 @@ enum class JobPlacement {
   by_content,  ///< the device of its key (StreamPlacer), as submit() does
 };
 
+/// Where jobs run.
+enum class JobIsolation {
+  none,  ///< in this process: after a fatal error on a GPU no CUDA call of it succeeds any more, on any GPU
+  /// Source programs on CUDA devices run in one worker process for each device. A job that ends its process,
+  /// or leaves its GPU's context beyond repair, has broken that process and nothing else: a fresh one takes
+  /// over, the job is tried again, elsewhere where there is another device, and set aside by name once it has
+  /// broken two. One past its timeout is stopped with its process. Cancelled ones that do not end within two
+  /// seconds are stopped, too. Native programs are functions of this process and run here. On host devices a
+  /// source program runs in a worker process where the worker program has its twin (serve_isolated_jobs());
+  /// otherwise, and on sim, its host_twin runs here.
+  process,
+};
+
 struct JobOptions {
   JobPlacement placement = JobPlacement::by_cost;
   std::vector<double> speeds;      ///< of the devices, relative; empty: alike
@@ -41,6 +54,12 @@ struct JobOptions {
   PlacerOptions placer;            ///< of content placement
   std::size_t queue_limit = 1024;  ///< jobs given by submit() and stream() that have not ended
   std::string program_cache;       ///< a folder for compiled CUDA sources; empty: none
+  JobIsolation isolate = JobIsolation::none;
+  /// What is started as a worker process (isolated.hpp): a program, looked for on the path, and its
+  /// arguments. Of the same build as this one.
+  std::vector<std::string> worker_command{"shardwise", "job-worker"};
+  /// How long a worker process may take to start and to open its device.
+  double worker_start_s = 60;
   /// Called on the thread that waits in run() as jobs end, in that order. `index` is the job's in the batch.
   std::function<void(std::size_t index, const JobResult& result)> on_result;
   std::function<void(std::size_t done, std::size_t total)> progress;
@@ -55,9 +74,10 @@ struct JobDeviceReport {
   std::string name, uuid, bus_id;
   JobDeviceState state = JobDeviceState::ok;
   std::string why_lost;
-  std::uint64_t jobs = 0;  ///< done there
-  std::uint64_t cost = 0;  ///< of them
-  double busy_s = 0;       ///< sum of their run times
+  std::uint64_t jobs = 0;     ///< done there
+  std::uint64_t cost = 0;     ///< of them
+  double busy_s = 0;          ///< sum of their run times
+  std::uint64_t workers = 0;  ///< worker processes that were started for it (JobOptions::isolate)
   std::uint64_t bytes_in = 0, bytes_out = 0;
   std::uint64_t cache_hits = 0, cache_misses = 0, cache_evictions = 0;
 };
@@ -73,7 +93,7 @@ struct JobReport {
   std::uint64_t spills = 0;   ///< jobs that content placement put elsewhere than on their content device
   std::uint64_t groups = 0;   ///< of short jobs that shared an event
   std::vector<std::string> set_aside;  ///< jobs that broke two devices
-  std::vector<std::string> notes;      ///< lost devices and what moved, in order
+  std::vector<std::string> notes;      ///< lost devices and what moved, broken worker processes, in order
 };
 
 class JobQueue;
@@ -105,7 +125,8 @@ enum class ResultOrder { completion, submission };
 class JobExecutor {
  public:
   /// Throws usage Errors: speeds that do not fit the devices, options out of their range, a cache folder that
-  /// cannot be used.
+  /// cannot be used, with JobIsolation::process a worker program that is not there, is none, or is of another
+  /// build.
   explicit JobExecutor(DeviceSet devices, JobOptions options = {});
   /// Every device of a platform (open_devices()): "cuda", "host", "sim:4". Throws a usage Error where there
   /// is none. "cuda" never counts a processor.

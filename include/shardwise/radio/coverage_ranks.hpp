@@ -19,9 +19,10 @@ Window rank_lanes(Communicator& ranks, const DeviceSet& devices, Window whole, c
 /// process, a map or, with `options.sums`, sums; elsewhere there are no grids, and `lanes`, `segments` and
 /// `rejected` are the rank's own. `dispatch` always is.
 ///
-/// Traffic: each rank sends the grids of the passes that its lanes, and those of ranks that sent theirs to
-/// it, belong to, once; neither rays nor samples matter. With `devices` (connect_devices(), of the master's
-/// stream) every master keeps the grids of all passes, and they are summed there, by NCCL.
+/// Grids are added up in the memory of rank 0's master. Traffic: each rank sends the grids of the passes that
+/// its lanes, and those of ranks that sent theirs to it, belong to, once, through the hosts and piece by
+/// piece; neither rays nor samples matter. With `devices` (connect_devices(), of the master's stream) every
+/// master keeps the grids of all passes, and NCCL adds them up.
 ///
 /// Throws what coverage() throws, on this rank alone (see Communicator::fail); usage errors for `fast` and
 /// `ordered`, whose sums are not exact, and for the field.

@@ -3,8 +3,8 @@
 // and `sim:FILE.toml` open one; docs/simulator.md describes the file.
 //
 //   sim:8xh200          one node, NVLink: every device sends and receives at 396 GB/s; 7 us; hosts at 54 GB/s
-//   sim:8xh200-pcie     the same devices without NVLink: 54 GB/s each way, one link for all of a device's
-//   copies sim:2x8xh200        two such nodes, joined by one link of 50 GB/s each way (assumed, not measured)
+//   sim:8xh200-pcie     the same without NVLink: 54 GB/s each way, one link for all copies of a device
+//   sim:2x8xh200        two such nodes, joined by one link of 50 GB/s each way (assumed, not measured)
 
 #include <cstdint>
 #include <map>

@@ -10,9 +10,11 @@ namespace shardwise {
 /// Seconds that one row takes on a device.
 struct DeviceRowCost {
   double compute_s = 0;  ///< in its launches; 0: not known
-  double direct_s = 0;   ///< in its launches when they read and write another device's memory; 0: not known
-  double in_s = 0;       ///< on its way to the device, 0 where nothing is sent
-  double out_s = 0;      ///< on its way back
+  double direct_s = 0;  ///< in its launches when they read and write another device's memory, beside those of
+                        ///< all other devices; 0: not known
+  double direct_alone_s = 0;  ///< the same while no other device works; 0: not known, as beside others
+  double in_s = 0;            ///< on its way to the device, 0 where nothing is sent
+  double out_s = 0;           ///< on its way back
 };
 
 /// How the shards of a call overlap.
@@ -38,7 +40,8 @@ Prediction predict_master(std::int64_t rows, const std::vector<DeviceRowCost>& d
 /// The split at which all devices end together: weights in proportion to 1 / row_seconds().
 Prediction predict_best_split(std::int64_t rows, const std::vector<DeviceRowCost>& devices, Overlap overlap,
                               int chunks, double fixed_s);
-/// A given split; `weights` are a ratio.
+/// A given split; `weights` are a ratio. Direct launches whose costs are known alone and beside others are
+/// followed in time: between the two, a row costs in proportion to how many of the other devices are at work.
 Prediction predict_split(std::int64_t rows, const std::vector<DeviceRowCost>& devices,
                          const std::vector<double>& weights, Overlap overlap, int chunks, double fixed_s);
 

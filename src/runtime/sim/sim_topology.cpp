@@ -53,7 +53,7 @@ SimDeviceModel h200() {
 }
 
 void add_h200_costs(SimTopology& topology) {
-  topology.ns_per_item = {{"", 0.13}, {"intersect", 4.4}, {"trace_reflections", 17}, {"trace lanes", 1.87}};
+  topology.ns_per_item = {{"", 0.13}, {"intersect", 2.84}, {"trace_reflections", 10}, {"trace lanes", 1.3}};
 }
 
 std::vector<int> range(int begin, int end) {

@@ -32,7 +32,7 @@ SimTopology read_sim_topology(const std::string& path) {
 namespace {
 
 constexpr std::int64_t known_schema = 1;
-constexpr std::int64_t most_devices = 4096;
+constexpr std::int64_t most_devices = 512;
 
 /// A table that is read key by key: each is known, or an error names the nearest.
 class Reader {

@@ -211,15 +211,15 @@ std::pair<double, double> SimDevice::begin_and_duration(const Operation& operati
                                 slow * faults.link_factor(from, to));
   }
   double duration = sim_launch_s(operation, world_->topology(), info().index) * slow;
-  // A launch that reads or writes another device's memory moves its bytes while it runs.
+  // A launch that reads or writes another device's memory moves its bytes while it runs: it need not wait for
+  // a link to begin, but it does not end before the link has had the time for them, too.
   if (operation.from.device >= 0 && operation.to.device >= 0 &&
       operation.from.device != operation.to.device) {
     const int from = operation.from.device, to = operation.to.device;
-    const auto [begin, link_s] =
-        world_->links().take(from, to, operation.bytes, engine_.first_gap(ready_s, duration), false,
-                             slow * faults.link_factor(from, to));
-    ready_s = begin;
-    duration = std::max(duration, link_s);
+    const double begin = engine_.first_gap(ready_s, duration);
+    const auto [link_begin, link_s] =
+        world_->links().take(from, to, operation.bytes, begin, false, slow * faults.link_factor(from, to));
+    duration = std::max(duration, link_begin + link_s - begin);
   }
   return {engine_.take(ready_s, duration), duration};
 }

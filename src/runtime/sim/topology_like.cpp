@@ -9,9 +9,9 @@ namespace shardwise {
 
 namespace {
 
-/// One host thread against an H200, by the lanes of coverage of munich: 420 ns (240 a segment) against 1.87
+/// One host thread against an H200, by the lanes of coverage of munich: 420 ns (240 a segment) against 1.3
 /// (docs/measurements.md).
-constexpr double thread_speed = 1.87 / 420;
+constexpr double thread_speed = 1.3 / 420;
 constexpr double host_copy_bytes_per_s = 10e9;
 
 }  // namespace
@@ -64,7 +64,7 @@ SimTopology topology_like(const DeviceSet& devices, std::vector<std::string>& as
         "a host thread takes 420 ns a lane of coverage, as on one machine over munich; memory copies 10 "
         "GB/s");
   if (any_gpu)
-    assumptions.push_back("GPUs are as fast as an H200 over munich: 1.87 ns a lane, NVLink 396 GB/s");
+    assumptions.push_back("GPUs are as fast as an H200 over munich: 1.3 ns a lane, NVLink 396 GB/s");
   return topology;
 }
 
