@@ -138,6 +138,9 @@ BatchJob job_of(const Json& json, const Place& place, int line) {
     if (key == "command") {
       job.command = here.texts(value);
       if (job.command.empty() || job.command.front().empty()) here.refuse("is empty; name a program");
+      for (const std::string& word : job.command)
+        if (word.find('\0') != std::string::npos)
+          here.refuse("has a zero byte, where a program's argument would end; leave it out");
     }
     if (key == "cuda") job.cuda = cuda_of(value, here);
     if (key == "retries") job.retries = static_cast<int>(here.whole(value, 0, 1000));

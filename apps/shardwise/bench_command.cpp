@@ -13,6 +13,7 @@
 #include "device_options.hpp"
 #include "progress.hpp"
 #include "report_file.hpp"
+#include "scene/file_util.hpp"
 #include "shardwise/runtime/error.hpp"
 #include "shardwise/runtime/parse.hpp"
 #include "signals.hpp"
@@ -61,10 +62,15 @@ Json machine_json() {
 }
 
 Json read_baseline(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) throw_data(fmt::format("--baseline: '{}' cannot be read; write one with --json", path));
-  Json baseline = Json::parse(file, nullptr, false);
-  if (baseline.is_discarded() || !baseline.contains("rows") || !baseline["rows"].is_array()) {
+  Json baseline = Json::parse(read_whole_file(path, "--baseline"), nullptr, false);
+  const auto is_row = [](const Json& row) {
+    const auto is_text = [&](const char* key) { return row.contains(key) && row[key].is_string(); };
+    return row.is_object() && is_text("name") && is_text("devices") && is_text("work") &&
+           row.contains("all_s") && row["all_s"].is_object() && row["all_s"].contains("min") &&
+           row["all_s"]["min"].is_number();
+  };
+  if (baseline.is_discarded() || !baseline.is_object() || !baseline.contains("rows") ||
+      !baseline["rows"].is_array() || !std::ranges::all_of(baseline["rows"], is_row)) {
     throw_data(
         fmt::format("--baseline: '{}' is not a report of 'shardwise bench'; write one with --json", path));
   }
@@ -74,10 +80,8 @@ Json read_baseline(const std::string& path) {
 /// The baseline's least time for the row, 0 where it has no such row.
 double baseline_seconds(const Json& baseline, const bench::Row& row) {
   for (const Json& old : baseline["rows"]) {
-    if (old.value("name", "") == row.name && old.value("devices", "") == row.devices &&
-        old.value("work", "") == row.work && old.contains("all_s") && old["all_s"].contains("min")) {
+    if (old["name"] == row.name && old["devices"] == row.devices && old["work"] == row.work)
       return old["all_s"]["min"].get<double>();
-    }
   }
   return 0;
 }

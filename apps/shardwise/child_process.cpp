@@ -170,6 +170,7 @@ ChildOutcome run_child(const ChildCommand& command, const std::function<bool()>&
       outcome.cancelled = !outcome.timed_out && is_cancelled();
       if (outcome.timed_out || outcome.cancelled) {
         child.send(SIGTERM);
+        child.send(SIGCONT);  // one that was stopped hears it, too
         told_at = now;
       }
     } else if (!killed && now - told_at > kGraceSeconds) {

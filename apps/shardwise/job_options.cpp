@@ -2,7 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <filesystem>
 #include <limits>
+#include <system_error>
 
 #include "command.hpp"
 #include "progress.hpp"
@@ -35,7 +37,26 @@ void add_job_options(CLI::App& app, JobText& text) {
   add_device_options(app, text.devices);
 }
 
+namespace {
+
+/// A report beside the results is welcome; one in their place is not.
+void check_report_place(const JobText& text) {
+  if (text.json.empty() || text.json == "-" || text.folder.empty()) return;
+  std::error_code ignored;
+  const std::filesystem::path report = std::filesystem::weakly_canonical(text.json, ignored),
+                              folder = std::filesystem::weakly_canonical(text.folder, ignored);
+  for (const char* own : {"results.csv", "runs.csv", "overview.png"})
+    if (report == folder / own)
+      throw_usage(
+          fmt::format("--json would overwrite the table or the picture of the results ('{}'); choose "
+                      "another name",
+                      text.json));
+}
+
+}  // namespace
+
 JobOptions job_options_of(const JobText& text, int device_count) {
+  check_report_place(text);
   JobOptions options;
   options.retries = static_cast<int>(count_value("--retries", text.retries, 0, 1000));
   options.timeout_s = text.timeout.empty() ? std::numeric_limits<double>::infinity()

@@ -2,12 +2,12 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 
+#include "scene/file_util.hpp"
 #include "shardwise/runtime/error.hpp"
 
 namespace shardwise::program {
@@ -71,9 +71,7 @@ void convert(const char* bytes, std::vector<double>& values) {
 }  // namespace
 
 NpyArray read_npy(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw_data(fmt::format("'{}' cannot be read; check the name", path));
-  const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::string bytes = read_whole_file(path, "array");
   if (bytes.size() < 12 || bytes.compare(0, 6, "\x93NUMPY") != 0) bad_npy(path, "is no NPY file");
   const auto byte = [&](std::size_t i) {
     return static_cast<std::size_t>(static_cast<unsigned char>(bytes[i]));
@@ -103,6 +101,10 @@ NpyArray read_npy(const std::string& path) {
     if (next == at) break;
     if (size < 1 || size > (1LL << 40)) bad_npy(path, fmt::format("has a dimension of size {}", size));
     array.shape.push_back(size);
+    // More values than the file has bytes are too many, and their product may not fit a number.
+    if (static_cast<std::size_t>(size) > bytes.size() / count)
+      bad_npy(path, fmt::format("has {} bytes for a shape of {} values and more", bytes.size(),
+                                static_cast<double>(count) * static_cast<double>(size)));
     count *= static_cast<std::size_t>(size);
     at = shape.find(',', next);
     if (at == std::string::npos || at > close) break;
@@ -110,10 +112,11 @@ NpyArray read_npy(const std::string& path) {
   }
   if (array.shape.empty() || array.shape.size() > 3)
     bad_npy(path, fmt::format("has {} dimensions (1 to 3)", array.shape.size()));
-  const std::string type = after("descr").substr(0, 8);
+  const std::string text = after("descr");
+  const std::string type = text.substr(std::min(text.find_first_not_of(' '), text.size()), 8);
   const auto is = [&](const char* name) { return type.find(name) != std::string::npos; };
   const std::size_t item = is("<f8") || is("<i8") ? 8 : is("<f4") || is("<i4") ? 4 : 0;
-  if (item == 0) bad_npy(path, fmt::format("has the type{}", type));
+  if (item == 0) bad_npy(path, fmt::format("has the type {}", type.substr(0, type.find(','))));
   if (bytes.size() - begin - length != count * item)
     bad_npy(path, fmt::format("has {} bytes of data for {} values of {}", bytes.size() - begin - length,
                               count, item));

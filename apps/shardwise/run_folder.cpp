@@ -13,7 +13,7 @@
 #include <cstring>
 #include <ctime>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 
 #include "log.hpp"
 #include "report_file.hpp"
@@ -108,8 +108,10 @@ std::string FolderOwner::text() const {
 
 std::optional<std::string> read_if_there(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) return std::nullopt;
-  return std::string((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  std::ostringstream text;
+  // What opens and cannot be read (a folder) is no file of ours.
+  if (!file || (!(text << file.rdbuf()) && file.bad())) return std::nullopt;
+  return std::move(text).str();
 }
 
 void write_by_rename(const fs::path& path, std::string_view bytes) {

@@ -2,11 +2,9 @@
 
 #include <fmt/core.h>
 
-#include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <sstream>
 
+#include "scene/file_util.hpp"
 #include "shardwise/runtime/error.hpp"
 #include "shardwise/shard/hash.hpp"
 
@@ -76,12 +74,7 @@ void throw_damaged(const SealedKind& kind, const std::string& path, const std::s
 }
 
 std::string read_sealed(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw_data(fmt::format("'{}' cannot be read ({}); check the name", path, std::strerror(errno)));
-  std::ostringstream bytes;
-  bytes << file.rdbuf();
-  if (file.bad()) throw_data(fmt::format("'{}' cannot be read to its end ({})", path, std::strerror(errno)));
-  return std::move(bytes).str();
+  return read_whole_file(path, "the file");
 }
 
 }  // namespace shardwise::program

@@ -160,6 +160,19 @@ void set_slice(SolveRequest& r, const SolveOptions& o) {
   r.slice_index = std::min(static_cast<std::int64_t>((at - g.lo(d)) / g.spacing(d)), g.cells(d) - 1);
 }
 
+/// Parts of one process: what orders their operations takes time with the square of their number.
+constexpr std::int64_t most_parts = 1024;
+
+/// Refuses operators whose entries leave no room for the squares that norms are made of.
+void check_scale(const SolveRequest& r) {
+  const double least = r.single ? 1e-12 : 1e-100, most = r.single ? 1e12 : 1e100;
+  if (r.radius >= least && r.radius <= most) return;
+  throw_usage(
+      fmt::format("solve: kappa over the squared spacing is up to {:.3g} on this grid, out of {:g} to {:g} "
+                  "for --precision {}; change the units of --extent or --kappa",
+                  r.radius / 4, least, most, r.single ? "float" : "double"));
+}
+
 double number_value(const std::string& option, const std::string& text) {
   const double value = Expression(option, text)(0, 0, 0);
   if (!std::isfinite(value) || value < 0)
@@ -238,17 +251,22 @@ SolveRequest solve_request(const SolveOptions& o) {
   if (!o.kappa.empty()) largest = set_kappa(r, o.kappa, spec.cells);
   for (int d = 0; d < r.grid->dims(); ++d)
     r.radius += 4 * largest[static_cast<std::size_t>(d)] * r.grid->inverse_square(d);
-  if (!o.parts.empty())
-    r.partition.parts = static_cast<int>(count_value("--parts", o.parts, 1, 1'000'000));
-  else
-    r.partition.parts = 0;
+  check_scale(r);
+  r.partition.parts = o.parts.empty() ? 0 : static_cast<int>(count_value("--parts", o.parts, 1, most_parts));
   if (!o.process_grid.empty()) {
     const std::vector<std::string> p = split(o.process_grid, 'x');
     if (p.size() != spec.cells.size())
       throw_usage(fmt::format("--process-grid: '{}' has {} dimensions, --size {}", o.process_grid, p.size(),
                               spec.cells.size()));
-    for (std::size_t d = 0; d < p.size(); ++d)
-      r.partition.process_grid[d] = static_cast<int>(count_value("--process-grid", p[d], 0, 1'000'000));
+    std::int64_t parts = 1;
+    for (std::size_t d = 0; d < p.size(); ++d) {
+      const std::int64_t along = count_value("--process-grid", p[d], 0, most_parts);
+      r.partition.process_grid[d] = static_cast<int>(along);
+      parts *= std::max<std::int64_t>(along, 1);
+    }
+    if (parts > most_parts)
+      throw_usage(
+          fmt::format("--process-grid: '{}' has {} parts; at most {}", o.process_grid, parts, most_parts));
     r.partition.blocks = true;
   }
   const std::string backend = word_value("--backend", o.backend, {"auto", "serial", "local", "mpi"});

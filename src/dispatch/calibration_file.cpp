@@ -4,6 +4,7 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "shardwise/dispatch/calibrate.hpp"
 #include "shardwise/runtime/error.hpp"
@@ -92,10 +93,13 @@ void save_calibration(const std::string& path, const DeviceSet& devices,
 
 std::vector<CalibrationRecord> read_calibration(const std::string& path, const DeviceSet& devices) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw_data(fmt::format("calibration: '{}' cannot be read; check its name", path));
+  // A folder opens, too, and is found out by reading.
+  std::ostringstream text;
+  if (!file || !(text << file.rdbuf()))
+    throw_data(fmt::format("calibration: '{}' cannot be read, or is empty; check its name", path));
   std::vector<CalibrationRecord> records;
   try {
-    const Json json = Json::parse(file);
+    const Json json = Json::parse(text.str());
     if (json.at("schema").get<int>() != known_schema)
       throw_data(fmt::format("calibration: '{}' has schema {}, this build reads {}; calibrate again", path,
                              json.at("schema").dump(), known_schema));

@@ -5,7 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 #include <system_error>
 
 #include "jobs/nvrtc.hpp"
@@ -49,7 +49,9 @@ std::string SourcePrograms::key(const CudaSource& source, const std::string& arc
 std::shared_ptr<const std::string> SourcePrograms::read_kept(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return nullptr;
-  const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  std::ostringstream text;
+  text << file.rdbuf();
+  const std::string bytes = std::move(text).str();
   const std::size_t head = kMagic.size() + kDigestLength;
   if (bytes.size() > head && bytes.compare(0, kMagic.size(), kMagic) == 0 &&
       bytes.substr(kMagic.size(), kDigestLength) == blake3_hex(bytes.data() + head, bytes.size() - head)) {

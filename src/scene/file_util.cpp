@@ -59,7 +59,8 @@ std::map<std::string, std::string> FileReadLog::digests() const {
 }
 
 std::string read_whole_file(const std::filesystem::path& path, const char* what) {
-  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  // A pipe without a writer would be waited for for ever.
+  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   struct stat status {};
   if (file.fd < 0 || ::fstat(file.fd, &status) != 0) {
     throw_data(fmt::format("{} '{}' cannot be read: {}", what, path.string(), std::strerror(errno)));

@@ -1,0 +1,124 @@
+// Files and options that nobody gives on purpose: each ends with one line and the right exit code, and in
+// time.
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+
+#include "run_program.hpp"
+
+namespace shardwise::test {
+namespace {
+
+using Words = std::vector<std::string>;
+
+class Hostile : public ProgramTest {
+ protected:
+  /// An NPY file of version 1 with this header and data.
+  std::string npy(const std::string& name, const std::string& header, const std::string& data = "") const {
+    const auto length = static_cast<std::uint16_t>(header.size());
+    std::string bytes = std::string("\x93NUMPY\x01\x00", 8);
+    bytes += static_cast<char>(length & 255);
+    bytes += static_cast<char>(length >> 8);
+    write(name, bytes + header + data);
+    return path(name);
+  }
+  Outcome jobs(const std::string& line, const Words& more = {}) const {
+    write("batch.jsonl", line + "\n");
+    Words words{"jobs", path("batch.jsonl"), "-o", path("out"), "--devices", "host:1x1"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words);
+  }
+};
+
+// A folder opens like a file; reading it is what fails. A pipe is waited for.
+TEST_F(Hostile, FoldersAndPipesAreNoFiles) {
+  std::filesystem::create_directory(path("folder"));
+  std::filesystem::create_directory(path("folder.npy"));
+  ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
+  ASSERT_EQ(mkfifo(path("pipe.npy").c_str(), 0600), 0);
+  std::filesystem::create_symlink("/dev/zero", path("endless.npy"));
+  Words calibrated = coverage({"--calibration", path("folder"), "--dry-run"});
+  expect_one_line_error(run(calibrated), 3, "calibration: '" + path("folder") + "' cannot be read");
+  for (const char* name : {"folder", "pipe"}) {
+    expect_one_line_error(run({"bench", "dispatch", "--quick", "--baseline", path(name)}), 3,
+                          "is not a regular file");
+    expect_one_line_error(run({"merge", path(name)}), 3, "is not a regular file");
+  }
+  for (const char* name : {"folder.npy", "pipe.npy", "endless.npy"})
+    expect_one_line_error(run({"solve", "poisson", "--size", "8", "--rhs", path(name)}), 3,
+                          "is not a regular file");
+}
+
+TEST_F(Hostile, ABaselineIsReadAsWritten) {
+  for (const char* text :
+       {"", "[]", "1", R"({"rows": 1})", R"({"rows": [1]})", R"({"rows": [{"name": 1}]})",
+        R"({"rows": [{"name": "x", "devices": "y", "work": "z", "all_s": {"min": "1"}}]})"}) {
+    write("baseline.json", text);
+    expect_one_line_error(run({"bench", "dispatch", "--quick", "--baseline", path("baseline.json")}), 3,
+                          "is not a report of 'shardwise bench'");
+  }
+}
+
+// The product of these sizes is 0 in 64 bits, as is the number of values that follow.
+TEST_F(Hostile, ArraysWhoseSizesOverflowAreRefused) {
+  const std::string zero =
+      npy("zero.npy", "{'descr':'<f8','fortran_order':False,'shape':(4294967296,4294967296,1)}\n");
+  expect_one_line_error(run({"solve", "poisson", "--size", "8", "--rhs", zero}), 3,
+                        "bytes for a shape of 4294967296 values and more");
+  const std::string two =
+      npy("two.npy", "{'descr':'<f8','fortran_order':False,'shape':(1099511627776,16777217)}\n",
+          std::string(8, '\0'));
+  expect_one_line_error(run({"solve", "poisson", "--size", "8", "--rhs", two}), 3, "bytes for a shape of");
+  const std::string object =
+      npy("object.npy", "{'descr':'|O','fortran_order':False,'shape':(8,)}\n", std::string(64, '\0'));
+  expect_one_line_error(run({"solve", "poisson", "--size", "8", "--rhs", object}), 3, "has the type '|O';");
+}
+
+TEST_F(Hostile, PartsAndScalesHaveLimits) {
+  const auto solve = [this](const Words& more) {
+    Words words{"solve", "poisson", "--size", "8x8", "--rhs", "1"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words);
+  };
+  expect_one_line_error(solve({"--process-grid", "1000x1000"}), 2, "1000000 parts; at most 1024");
+  expect_one_line_error(solve({"--process-grid", "1000000x1000000"}), 2, "at most 1024");
+  expect_one_line_error(solve({"--parts", "1000000"}), 2, "--parts must be at most 1024");
+  expect_one_line_error(solve({"--extent", "1e-200x1"}), 2, "kappa over the squared spacing is up to inf");
+  expect_one_line_error(solve({"--extent", "1e300x1e300"}), 2, "kappa over the squared spacing is up to 0 ");
+  expect_one_line_error(run({"solve", "diffusion", "--size", "8", "--kappa", "1e308"}), 2, "up to inf");
+  expect_one_line_error(solve({"--extent", "1e-7x1", "--precision", "float"}), 2,
+                        "1e+12 for --precision float");
+  EXPECT_EQ(solve({"--extent", "1e-20x1e-20"}).code, 0) << "small, and fine";
+}
+
+TEST_F(Hostile, AProgramsArgumentsHaveNoZeroBytes) {
+  expect_one_line_error(jobs(R"({"id": "a", "command": ["true\u0000false"]})"), 3, "has a zero byte");
+  expect_one_line_error(jobs(R"({"id": "a", "command": ["echo", "one\u0000two"]})"), 3, "has a zero byte");
+}
+
+// SIGTERM alone would stay pending, and two seconds pass until SIGKILL.
+TEST_F(Hostile, AStoppedCommandHearsThatItIsToEnd) {
+  const auto begin = std::chrono::steady_clock::now();
+  const Outcome outcome = jobs(
+      R"({"id": "a", "timeout_s": 0.2, "command": ["sh", "-c", "trap 'echo told; exit' TERM; kill -STOP $$; sleep 9"]})");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(8));
+  EXPECT_EQ(read("out/a/stdout"), "told\n");
+}
+
+TEST_F(Hostile, AReportDoesNotReplaceTheTable) {
+  const std::string line = R"({"id": "a", "command": ["true"]})";
+  ASSERT_EQ(jobs(line).code, 0);
+  const std::string table = read("out/results.csv");
+  expect_one_line_error(jobs(line, {"--json", path("out/results.csv")}), 2,
+                        "--json would overwrite the table");
+  EXPECT_EQ(read("out/results.csv"), table);
+  EXPECT_EQ(jobs(line, {"--json", path("out/report.json")}).code, 0);
+}
+
+}  // namespace
+}  // namespace shardwise::test
