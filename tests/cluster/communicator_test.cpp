@@ -351,7 +351,7 @@ TEST(Communicator, NoMemoryForWhatIsGatheredIsThrownByAll) {
     const RankError error = agreed_error([&] {
       // Never read: whoever would receive it has to refuse.
       const std::span<const std::byte> mine(&one,
-                                            ranks().rank() == 1 ? std::size_t{1} << 61 : std::size_t{100});
+                                            ranks().rank() == 1 ? std::size_t{1} << 63 : std::size_t{100});
       everywhere ? ranks().gather_all(mine, "too much") : ranks().gather(mine, 0, "too much");
     });
     EXPECT_EQ(error.error_class(), ErrorClass::memory) << error.what();

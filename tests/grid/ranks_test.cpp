@@ -326,6 +326,26 @@ TEST(GridRanks, BytesOfAStepAreThoseOfThePlan) {
     }
 }
 
+/// Pinned memory that messages pass through grows with them, while the device may still read what was there.
+TEST(GridRanks, StagesGrowUnderWay) {
+  const CartesianGrid g = make_grid({16, 17, 12}, "DNPPRD");
+  const auto expected_float = everything<float>(laplacian(g), Blocks(g, Serial{1}), {}, false);
+  const auto expected = everything<double>(laplacian(g), Blocks(g, Serial{1}), {}, false);
+  const DeviceSet device = on_gpus() ? rank_device() : open_devices("host:1x1");
+  for (int again = 0; again < 10; ++again) {
+    const Blocks blocks(
+        g, Mpi{world(), device, {}, false, {RankRoute::staged, RankRoute::staged, RankRoute::staged}});
+    PreparedOperator<float> small(laplacian(g), blocks);
+    PreparedOperator<double> large(laplacian(g), blocks);
+    Field<float> x = make_field(blocks, random_cells<float>(g, 1), "x"), y(blocks, "y");
+    Field<double> u = make_field(blocks, random_cells<double>(g, 1), "u"), v(blocks, "v");
+    small.apply(y, x);
+    large.apply(v, u);  // nobody has waited
+    EXPECT_TRUE(same_bits(y.gather(), expected_float[0]));
+    EXPECT_TRUE(same_bits(v.gather(), expected[0]));
+  }
+}
+
 TEST(GridRanks, RefuseAlikeWhatTheyCannotDo) {
   const CartesianGrid g = make_grid({8, 6, 12}, "DNPPRD");
   const auto refused = [&](GridErrorCode code, const Mpi& backend, const std::string& words) {
