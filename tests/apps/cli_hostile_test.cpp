@@ -110,6 +110,28 @@ TEST_F(Hostile, AStoppedCommandHearsThatItIsToEnd) {
   EXPECT_EQ(read("out/a/stdout"), "told\n");
 }
 
+// As on a full disk: claims and results cannot be written. The run ends, and says why.
+TEST_F(Hostile, AFolderThatCannotBeWrittenEndsTheRun) {
+  std::string batch = R"({"id": "a", "cost": 9, "command": ["sh", "-c", "rm -rf )" + path("out/.shardwise") +
+                      R"(; touch )" + path("out/.shardwise") + R"("]})";
+  for (int i = 0; i < 30; ++i)
+    batch.append("\n{\"id\": \"b").append(std::to_string(i)).append(R"(", "command": ["true"]})");
+  const Outcome claims = jobs(batch);
+  EXPECT_EQ(claims.code, 1);
+  EXPECT_NE(claims.err.find("cannot write '"), std::string::npos) << claims.err;
+  std::filesystem::remove_all(path("out"));
+  batch = R"({"id": "a", "cost": 9, "command": ["sh", "-c", "rm -rf )" + path("out/a") + "; touch " +
+          path("out/a") + R"("]})";
+  for (int i = 0; i < 30; ++i)
+    batch.append("\n{\"id\": \"b").append(std::to_string(i)).append(R"(", "command": ["sleep", "0.1"]})");
+  const auto begin = std::chrono::steady_clock::now();
+  const Outcome results = jobs(batch);
+  EXPECT_EQ(results.code, 1);
+  EXPECT_NE(results.err.find(path("out/a")), std::string::npos) << results.err;
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(2900))
+      << "the rest did not run";
+}
+
 TEST_F(Hostile, AReportDoesNotReplaceTheTable) {
   const std::string line = R"({"id": "a", "command": ["true"]})";
   ASSERT_EQ(jobs(line).code, 0);
