@@ -162,6 +162,7 @@ void Communicator::barrier(std::string_view what) {
 
 void Communicator::broadcast(std::span<std::byte> bytes, int root, std::string_view what) {
   check_root(root, what);
+  if (root < 0) throw_usage(fmt::format("'{}': a broadcast has a root, but {} was given", what, root));
   const Timing timing(*this, what);
   Header mine;
   mine.call = Call::broadcast;

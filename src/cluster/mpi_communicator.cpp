@@ -3,8 +3,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <exception>
 #include <limits>
 #include <memory>
+#include <new>
+#include <numeric>
+#include <stdexcept>
 #include <utility>
 
 #include "cluster/mpi_process.hpp"
@@ -17,14 +21,19 @@ namespace {
 
 constexpr std::uint64_t piece_bytes = std::uint64_t{1} << 30;  // counts are ints
 constexpr std::uint64_t piece_words = std::uint64_t{1} << 26;
-/// How long what is on its way may still take once another rank has failed.
-constexpr double payload_grace_s = 1, message_grace_s = 0.2;
+/// Pieces of all ranks that are larger together are not moved before all have the memory for them.
+constexpr std::uint64_t sure_bytes = std::uint64_t{1} << 24;
+/// How long a message may still take once another rank has failed. What all ranks have come to move always
+/// ends: nobody can fail there by itself, and who dies there is the watch's affair.
+constexpr double message_grace_s = 0.2, no_grace = -1;
 
 int count_of(std::uint64_t bytes) {
   return static_cast<int>(bytes);
 }
 
-/// One MPI communicator of our own.
+/// One MPI communicator of our own. It is freed at the end where nothing can be under way in it. After a
+/// failure, messages that nobody took may be: MPI would use the communicator's number again, and take one
+/// that arrives late for the new one's. It is left to MPI's end then.
 class OwnedComm {
  public:
   OwnedComm(MpiProcess& process, MPI_Comm parent) : process_(process) {
@@ -35,8 +44,11 @@ class OwnedComm {
                   [&] { return MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN); });
   }
   ~OwnedComm() {
-    // One that was given up has calls under way, which MPI must find.
-    if (!abandoned_) process_.call("MPI_Comm_free", [&] { return MPI_Comm_free(&comm_); });
+    const FailureSignal& signal = *process_.signal();
+    if (abandoned_ || std::uncaught_exceptions() > 0 || signal.agreed() != failures_ ||
+        signal.failing_rank(-1) >= 0)
+      return;
+    process_.call("MPI_Comm_free", [&] { return MPI_Comm_free(&comm_); });
   }
   OwnedComm(const OwnedComm&) = delete;
   OwnedComm& operator=(const OwnedComm&) = delete;
@@ -46,7 +58,8 @@ class OwnedComm {
  private:
   MpiProcess& process_;
   MPI_Comm comm_ = MPI_COMM_NULL;
-  bool abandoned_ = false;
+  std::int64_t failures_ = process_.signal()->agreed();  ///< before it
+  bool abandoned_ = false;                               ///< calls were given up in it
 };
 
 class MpiMessage final : public RankMessage {
@@ -57,9 +70,12 @@ class MpiMessage final : public RankMessage {
   ~MpiMessage() override {
     if (next_ >= requests_.size()) return;
     try {
-      wait();
-    } catch (const Error&) {
-      comm_->abandon();
+      // An exception destroys it before the others know of any failure: the message may never come.
+      if (std::uncaught_exceptions() > exceptions_)
+        drop_rest();
+      else
+        wait();
+    } catch (...) {  // said by wait() to whoever calls it; here it is over either way
     }
   }
   void start(MPI_Comm comm, std::byte* bytes, std::uint64_t size, int tag) {
@@ -91,33 +107,60 @@ class MpiMessage final : public RankMessage {
         process_->call("MPI_Get_count", [&] { return MPI_Get_count(&status, MPI_BYTE, &size); });
         if (static_cast<std::uint64_t>(size) == sizes_[next_]) continue;
       }
-      next_ = requests_.size();
+      ++next_;
+      drop_rest();
       throw Error(
           ErrorClass::internal,
           fmt::format("message '{}': rank {} sent {} bytes than the {} that are expected; both sides have "
                       "to give the same size",
-                      what_, peer_, code == MPI_SUCCESS ? "fewer" : "more", sizes_.front()));
+                      what_, peer_, code == MPI_SUCCESS ? "fewer" : "more",
+                      std::accumulate(sizes_.begin(), sizes_.end(), std::uint64_t{0})));
     }
     return true;
   }
   void wait() override {
     if (test()) return;
-    process_->enter_message(what_, peer_, receive_);
-    const bool done = process_->wait_until([this] { return test(); }, message_grace_s);
-    process_->leave_message();
-    if (done) return;
-    next_ = requests_.size();
-    comm_->abandon();
+    const MpiProcess::MessageWait waiting(*process_, what_, peer_, receive_);
+    if (process_->wait_until([this] { return test(); }, message_grace_s)) return;
+    drop_rest();
     throw DependencyError(fmt::format("message '{}' {} rank {} was given up, because a rank failed", what_,
                                       receive_ ? "from" : "to", peer_));
   }
 
  private:
+  /// The memory is the caller's again. What is received is called off, or ends where it has begun. Nobody can
+  /// call off what is sent: it leaves if somebody takes it soon, else this communicator is not to be freed.
+  void drop_rest() {
+    const std::span<MPI_Request> rest = std::span(requests_).subspan(next_);
+    next_ = requests_.size();
+    if (rest.empty()) return;
+    if (receive_)
+      for (MPI_Request& request : rest)
+        process_->call("MPI_Cancel",
+                       [&] { return request == MPI_REQUEST_NULL ? MPI_SUCCESS : MPI_Cancel(&request); });
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+    bool ended = false;
+    process_->wait_until(
+        [&] {
+          int done = 0;
+          process_->call("MPI_Testall", [&] {
+            // One that was called off, or is of another size, is at its end as well.
+            (void)MPI_Testall(static_cast<int>(rest.size()), rest.data(), &done, MPI_STATUSES_IGNORE);
+            return MPI_SUCCESS;
+          });
+          ended = done != 0;
+          return ended || (!receive_ && std::chrono::steady_clock::now() > until);
+        },
+        no_grace);
+    if (!ended) comm_->abandon();
+  }
+
   std::shared_ptr<MpiProcess> process_;
   std::shared_ptr<OwnedComm> comm_;
   std::string what_;
   int peer_;
   bool receive_;
+  int exceptions_ = std::uncaught_exceptions();
   std::size_t next_ = 0;
   std::vector<MPI_Request> requests_;
   std::vector<std::uint64_t> sizes_;
@@ -174,6 +217,9 @@ class MpiCommunicator final : public Communicator {
   void set_step(std::string_view step) override {
     process_->set_step(step);
   }
+  std::shared_ptr<const FailureSignal> failure_signal() const override {
+    return process_->signal();
+  }
   [[noreturn]] void abort(const std::string& text, int exit_code) override {
     process_->end_run(text, exit_code);
   }
@@ -183,16 +229,18 @@ class MpiCommunicator final : public Communicator {
 
  protected:
   std::vector<Header> exchange_headers(const Header& given) override {
-    Header mine = given;
-    mine.broken = broken_ ? 1 : 0;
+    // Both are kept where the wait is given up: MPI may still read and write there.
+    auto mine = std::make_unique<Header>(given);
+    mine->broken = broken_ ? 1 : 0;
     std::vector<Header> headers(static_cast<std::size_t>(size()));
     MPI_Request request = MPI_REQUEST_NULL;
     process_->call("MPI_Iallgather", [&] {
-      return MPI_Iallgather(&mine, sizeof mine, MPI_BYTE, headers.data(), sizeof mine, MPI_BYTE,
+      return MPI_Iallgather(mine.get(), sizeof(Header), MPI_BYTE, headers.data(), sizeof(Header), MPI_BYTE,
                             headers_.get(), &request);
     });
     // Whoever fails answers the root's headers, so there the wait ends by itself.
-    if (!process_->wait(std::span(&request, 1), root_ ? message_grace_s : -1)) {
+    if (!process_->wait(std::span(&request, 1), root_ ? message_grace_s : no_grace)) {
+      kept_header_ = std::move(mine);
       kept_headers_ = std::move(headers);
       give_up();
     }
@@ -200,10 +248,10 @@ class MpiCommunicator final : public Communicator {
     return headers;
   }
   void move_broadcast(std::span<std::byte> bytes, int root) override {
-    broadcast_over(data_, bytes, root, payload_grace_s);
+    broadcast_over(data_, bytes, root);
   }
   void move_failure(std::span<std::byte> bytes, int root) override {
-    broadcast_over(headers_, bytes, root, -1);
+    broadcast_over(headers_, bytes, root);
   }
   void move_reduce(std::span<std::int64_t> values, Fold fold, int root) override {
     const MPI_Op operation = fold == Fold::sum ? MPI_SUM : fold == Fold::min ? MPI_MIN : MPI_MAX;
@@ -227,8 +275,13 @@ class MpiCommunicator final : public Communicator {
                                                   const std::vector<std::uint64_t>& sizes,
                                                   int root) override {
     std::vector<std::vector<std::byte>> all;
-    if (root < 0 || root == rank())
-      for (const std::uint64_t size : sizes) all.emplace_back(size);
+    std::uint64_t total = 0;  // more than there is counts as what it is
+    for (const std::uint64_t size : sizes)
+      total = size > ~total ? std::numeric_limits<std::uint64_t>::max() : total + size;
+    take_memory(total > sure_bytes, total, [&] {
+      if (root < 0 || root == rank())
+        for (const std::uint64_t size : sizes) all.emplace_back(size);
+    });
     if (root >= 0) {
       std::vector<MPI_Request> requests;
       if (root == rank()) {
@@ -242,8 +295,7 @@ class MpiCommunicator final : public Communicator {
       return all;
     }
     std::ranges::copy(bytes, all[static_cast<std::size_t>(rank())].begin());
-    for (int r = 0; r < size(); ++r)
-      broadcast_over(data_, all[static_cast<std::size_t>(r)], r, payload_grace_s);
+    for (int r = 0; r < size(); ++r) broadcast_over(data_, all[static_cast<std::size_t>(r)], r);
     return all;
   }
   std::vector<std::vector<std::byte>> move_exchange(
@@ -257,7 +309,10 @@ class MpiCommunicator final : public Communicator {
     finish(std::span(&request, 1));
     std::vector<std::vector<std::byte>> incoming;
     std::vector<MPI_Request> requests;
-    for (const std::uint64_t size : in) incoming.emplace_back(size);
+    // Ranks know their own sizes only: whether it is much is said by none alone.
+    take_memory(true, std::accumulate(in.begin(), in.end(), std::uint64_t{0}), [&] {
+      for (const std::uint64_t size : in) incoming.emplace_back(size);
+    });
     for (int r = 0; r < size(); ++r)
       if (r != rank()) post(requests, incoming[static_cast<std::size_t>(r)], r, true);
     for (int r = 0; r < size(); ++r) {
@@ -274,6 +329,10 @@ class MpiCommunicator final : public Communicator {
   }
   void failure_was_agreed() override {
     process_->failure_was_agreed();
+    // What was sent before the failure and not taken is for nobody any more. All ranks are here, in step.
+    auto fresh = std::make_shared<OwnedComm>(*process_, headers_.get());
+    const std::lock_guard lock(messages_mutex_);
+    messages_.swap(fresh);
   }
   Communicator& root_communicator() override {
     return root_ ? *root_ : *this;
@@ -295,18 +354,22 @@ class MpiCommunicator final : public Communicator {
     if (tag < 0 || tag > 32767)
       throw_usage(fmt::format("message '{}': the tag {} must be 0 to 32767", what, tag));
     count(what, receive ? 0 : size, receive ? size : 0, 0);
-    auto started = std::make_unique<MpiMessage>(process_, messages_, what, peer, receive);
-    started->start(messages_->get(), bytes, size, tag);
+    const std::shared_ptr<OwnedComm> comm = [this] {
+      const std::lock_guard lock(messages_mutex_);
+      return messages_;
+    }();
+    auto started = std::make_unique<MpiMessage>(process_, comm, what, peer, receive);
+    started->start(comm->get(), bytes, size, tag);
     return started;
   }
-  void broadcast_over(OwnedComm& comm, std::span<std::byte> bytes, int root, double grace_s) {
+  void broadcast_over(OwnedComm& comm, std::span<std::byte> bytes, int root) {
     for (std::uint64_t begin = 0; begin < bytes.size(); begin += piece_bytes) {
       const int count = count_of(std::min(piece_bytes, bytes.size() - begin));
       MPI_Request request = MPI_REQUEST_NULL;
       process_->call("MPI_Ibcast", [&] {
         return MPI_Ibcast(bytes.data() + begin, count, MPI_BYTE, root, comm.get(), &request);
       });
-      if (!process_->wait(std::span(&request, 1), grace_s)) give_up();
+      finish(std::span(&request, 1));
     }
   }
   /// Pieces of one array to or from a rank, in order.
@@ -321,13 +384,36 @@ class MpiCommunicator final : public Communicator {
     }
   }
   void finish(std::span<MPI_Request> requests) {
-    if (!process_->wait(requests, payload_grace_s)) give_up();
+    (void)process_->wait(requests, no_grace);
   }
-  /// A rank failed while this one was in a collective that it will not come to.
+  /// Calls take(), which gets this rank the memory of the bytes that come. Where that is much, on all ranks
+  /// alike, one that cannot have it says so before anything moves.
+  template <class Take>
+  void take_memory(bool is_much, std::uint64_t bytes, Take&& take) {
+    if (!is_much) return take();
+    int mine = 1, all = 1;
+    try {
+      take();
+    } catch (const std::bad_alloc&) {
+      mine = 0;
+    } catch (const std::length_error&) {
+      mine = 0;
+    }
+    MPI_Request request = MPI_REQUEST_NULL;
+    process_->call("MPI_Iallreduce",
+                   [&] { return MPI_Iallreduce(&mine, &all, 1, MPI_INT, MPI_MIN, data_.get(), &request); });
+    finish(std::span(&request, 1));
+    if (mine == 0)
+      throw Error(
+          ErrorClass::memory,
+          fmt::format("'{}': no memory for the {} bytes that the other ranks send here", what_, bytes));
+    if (all == 0) throw DependencyError(fmt::format("'{}': another rank has no memory for it", what_));
+  }
+  /// A rank failed while this one was in a collective of a duplicate that it will not come to.
   [[noreturn]] void give_up() {
     broken_ = true;
     data_.abandon();
-    if (root_) headers_.abandon();
+    headers_.abandon();
     static_cast<MpiCommunicator&>(root_communicator()).join_failure();
   }
 
@@ -336,8 +422,10 @@ class MpiCommunicator final : public Communicator {
   std::weak_ptr<MpiCommunicator> self_;
   OwnedComm headers_;  ///< all ranks are in step here, failures included
   OwnedComm data_;
+  std::mutex messages_mutex_;
   std::shared_ptr<OwnedComm> messages_;
-  std::vector<Header> kept_headers_;  ///< of a wait that was given up: MPI may still write there
+  std::unique_ptr<Header> kept_header_;  ///< of a wait that was given up
+  std::vector<Header> kept_headers_;
   std::string what_;
   bool broken_ = false;
 };

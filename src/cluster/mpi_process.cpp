@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "shardwise/runtime/devices.hpp"
 
@@ -77,8 +78,11 @@ MpiProcess::MpiProcess(const MpiOptions& options) : options_(options) {
   char host[name_size] = {};
   gethostname(host, sizeof host - 1);
   std::vector<char> hosts(static_cast<std::size_t>(size_) * name_size);
-  MPI_Allgather(host, name_size, MPI_CHAR, hosts.data(), name_size, MPI_CHAR, watch_comm_);
-  for (int r = 0; r < size_; ++r) hosts_.emplace_back(hosts.data() + r * name_size);
+  call("MPI_Allgather", [&] {
+    return MPI_Allgather(host, name_size, MPI_CHAR, hosts.data(), name_size, MPI_CHAR, watch_comm_);
+  });
+  for (std::size_t r = 0; r < static_cast<std::size_t>(size_); ++r)
+    hosts_.emplace_back(hosts.data() + r * name_size);
   crowded_ = local_size_ > available_cores();
   state_since_ = message_since_ = Clock::now();
   if (size_ > 1) start_watch();
@@ -86,7 +90,14 @@ MpiProcess::MpiProcess(const MpiOptions& options) : options_(options) {
 
 MpiProcess::~MpiProcess() {
   if (size_ > 1) leave();
-  if (initialised_here_) MPI_Finalize();
+  signal_->end();
+  int over = 0;
+  MPI_Finalized(&over);
+  if (over != 0) return;
+  if (initialised_here_)
+    MPI_Finalize();
+  else
+    MPI_Comm_free(&watch_comm_);
 }
 
 void MpiProcess::leave() {
@@ -112,11 +123,6 @@ bool MpiProcess::wait(std::span<MPI_Request> requests, double grace_s) {
       grace_s);
 }
 
-bool MpiProcess::failed_for(double limit_s) const {
-  return failure_announced() &&
-         seconds(Clock::now().time_since_epoch() - Clock::duration(failure_heard_.load())) > limit_s;
-}
-
 void MpiProcess::pause(Clock::time_point start) const {
   const double waited = seconds(Clock::now() - start);
   if (watch_waits_.load(std::memory_order_relaxed)) {
@@ -140,16 +146,20 @@ void MpiProcess::set_step(std::string_view step) {
   step_ = step;
 }
 
-void MpiProcess::enter_message(std::string_view what, int peer, bool receive) {
-  const std::lock_guard lock(state_mutex_);
-  if (messages_waiting_++ > 0) return;
-  message_what_ = fmt::format("{} rank {}, '{}'", receive ? "from" : "to", peer, what);
-  message_since_ = Clock::now();
+MpiProcess::MessageWait::MessageWait(MpiProcess& process, std::string_view what, int peer, bool receive)
+    : process_(process), counts_(std::this_thread::get_id() == process.owner_) {
+  if (!counts_) return;
+  std::string text = fmt::format("{} rank {}, '{}'", receive ? "from" : "to", peer, what);
+  const std::lock_guard lock(process_.state_mutex_);
+  ++process_.messages_waiting_;
+  process_.message_what_ = std::move(text);
+  process_.message_since_ = Clock::now();
 }
 
-void MpiProcess::leave_message() {
-  const std::lock_guard lock(state_mutex_);
-  --messages_waiting_;
+MpiProcess::MessageWait::~MessageWait() {
+  if (!counts_) return;
+  const std::lock_guard lock(process_.state_mutex_);
+  --process_.messages_waiting_;
 }
 
 void MpiProcess::announce_failure() {
@@ -165,7 +175,7 @@ void MpiProcess::failure_was_agreed() {
   const std::lock_guard lock(state_mutex_);
   failing_ = false;
   ++failures_;
-  failing_rank_.store(-1);
+  signal_->agree();
 }
 
 void MpiProcess::end_after(const char* name, int code) {
@@ -181,19 +191,16 @@ void MpiProcess::end_run(const std::string& text, int exit_code) {
   // One thread ends the run; another that comes here as well waits for it.
   if (ending_.exchange(true))
     while (true) std::this_thread::sleep_for(1s);
-  const std::string whole = "shardwise: error: " + text + "\n" + dump();
-  std::fflush(stdout);
-  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, whole.data(), whole.size());
-  if (options_.on_abort) options_.on_abort();
-  end_process(exit_code);
-}
-
-void MpiProcess::end_process(int exit_code) {
-  // The library tells the launcher, which ends the others. Where it cannot be reached that may never return.
+  // The library tells the launcher, which ends the others. Where it cannot be reached, or standard output is
+  // full and nobody reads it, that may never return.
   std::thread([exit_code] {
-    std::this_thread::sleep_for(5s);
+    std::this_thread::sleep_for(6s);
     _exit(exit_code);
   }).detach();
+  const std::string whole = "shardwise: error: " + text + "\n" + dump();
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, whole.data(), whole.size());
+  if (options_.on_abort) options_.on_abort();
+  std::fflush(stdout);
   // The lock may be held by a call that never returns; the run ends anyway.
   const auto give_up = Clock::now() + 1s;
   while (!mutex_.try_lock() && Clock::now() < give_up) std::this_thread::sleep_for(1ms);

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
@@ -72,11 +73,23 @@ class MpiProcess {
   /// State changes are told at once where it matters, else with the next beat.
   void set_state(State state, std::string_view what);
   void set_step(std::string_view step);
-  void enter_message(std::string_view what, int peer, bool receive);
-  void leave_message();
+  /// For as long as one is there, its thread waits for a message; what it says is for the dump.
+  class MessageWait {
+   public:
+    MessageWait(MpiProcess& process, std::string_view what, int peer, bool receive);
+    ~MessageWait();
+    MessageWait(const MessageWait&) = delete;
+    MessageWait& operator=(const MessageWait&) = delete;
+
+   private:
+    MpiProcess& process_;
+    bool counts_;
+  };
   void announce_failure();
   void failure_was_agreed();
-  bool failure_announced() const { return failing_rank_.load(std::memory_order_relaxed) >= 0; }
+  /// Whether another rank announced a failure `seconds` ago or more that was not agreed yet.
+  bool failed_for(double seconds) const { return signal_->failing_rank(seconds) >= 0; }
+  const std::shared_ptr<FailureSignal>& signal() const { return signal_; }
 
   [[noreturn]] void end_run(const std::string& text, int exit_code);
 
@@ -101,17 +114,16 @@ class MpiProcess {
     std::vector<Beat> outgoing, incoming;
   };
 
-  bool failed_for(double seconds) const;
   void pause(Clock::time_point start) const;
   void start_watch();
   void watch();
   void exchange_beats(bool send);
+  std::unique_lock<std::mutex> lock_for_watch();
   void take_beats(int peer, const std::vector<Beat>& beats);
   Beat own_beat();
   void check_deadlines();
   std::string dump() const;
   void end_after(const char* name, int code);
-  [[noreturn]] void end_process(int exit_code);
   void leave();
 
   MpiOptions options_;
@@ -122,6 +134,9 @@ class MpiProcess {
   std::vector<std::string> hosts_;
   std::mutex mutex_;
   MPI_Comm watch_comm_ = MPI_COMM_NULL;
+  const std::shared_ptr<FailureSignal> signal_ = std::make_shared<FailureSignal>();
+  /// The thread of the collectives: a message that another thread waits for holds nobody up.
+  const std::thread::id owner_ = std::this_thread::get_id();
 
   // Of the watch; written by others under state_mutex_.
   mutable std::mutex state_mutex_;
@@ -137,8 +152,6 @@ class MpiProcess {
   std::vector<Peer> peers_;  ///< by rank; of rank 0 alone where this is another
   std::thread watch_thread_;
 
-  std::atomic<int> failing_rank_{-1};
-  std::atomic<Clock::rep> failure_heard_{0};
   std::atomic<bool> watch_waits_{false};
   std::atomic<bool> ending_{false};
 };

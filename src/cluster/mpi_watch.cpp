@@ -63,9 +63,8 @@ void MpiProcess::take_beats(int peer, const std::vector<Beat>& beats) {
     entry.heard = now - std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(heard_s));
     entry.since = entry.heard -
                   std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(beat.since_s));
-    if (beat.failing != 0 && beat.failures == failures_ && r != rank_ && failing_rank_.load() < 0) {
-      failure_heard_.store(now.time_since_epoch().count());
-      failing_rank_.store(r);
+    if (beat.failing != 0 && beat.failures == failures_ && r != rank_ && signal_->failing_rank(-1) < 0) {
+      signal_->announce(r);
       hurry_ = true;
       tell_failure_ = true;
     }
@@ -80,11 +79,24 @@ void MpiProcess::take_beats(int peer, const std::vector<Beat>& beats) {
   peers_[0].left = beats[0].last != 0;
 }
 
+std::unique_lock<std::mutex> MpiProcess::lock_for_watch() {
+  watch_waits_.store(true, std::memory_order_relaxed);  // whoever waits in a loop leaves room then
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  for (const auto start = Clock::now(); !lock.owns_lock(); (void)lock.try_lock()) {
+    std::this_thread::sleep_for(50us);
+    if (const double held = seconds(Clock::now() - start); held > options_.deadline_s)
+      end_run(fmt::format("rank {} ({}): an MPI call has not returned for {:.1f} s (the deadline is {:g} s), "
+                          "where none should wait; the run ends",
+                          rank_, host(rank_), held, options_.deadline_s),
+              1);
+  }
+  watch_waits_.store(false, std::memory_order_relaxed);
+  return lock;
+}
+
 void MpiProcess::exchange_beats(bool send) {
   const Beat own = own_beat();
-  watch_waits_.store(true, std::memory_order_relaxed);
-  const std::lock_guard lock(mutex_);
-  watch_waits_.store(false, std::memory_order_relaxed);
+  const std::unique_lock lock = lock_for_watch();
   const auto now = Clock::now();
   const auto check = [](int) {};  // a link that is gone shows as silence
   for (int r = 0; r < size_; ++r) {
@@ -224,7 +236,13 @@ void MpiProcess::check_deadlines() {
 std::string MpiProcess::dump() const {
   const auto now = Clock::now();
   std::string text;
-  const std::unique_lock lock(state_mutex_, std::try_to_lock);
+  // Nobody holds it for long, but a run that ends waits for nobody.
+  std::unique_lock lock(state_mutex_, std::try_to_lock);
+  for (int again = 0; again < 100 && !lock.owns_lock(); ++again) {
+    std::this_thread::sleep_for(1ms);
+    (void)lock.try_lock();
+  }
+  if (!lock.owns_lock()) return "  (what the ranks are doing cannot be told)\n";
   for (int r = 0; r < size_ && size_ > 1; ++r) {
     const Peer& peer = peers_[static_cast<std::size_t>(r)];
     State state = peer.beat.state;

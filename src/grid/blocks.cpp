@@ -51,6 +51,7 @@ void Blocks::synchronize() const {
         first = std::current_exception();
       }
   if (first) std::rethrow_exception(first);
+  state_->transport->check_link();
 }
 
 namespace {

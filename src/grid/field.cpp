@@ -59,6 +59,17 @@ FieldBlock<T>& block_of(const FieldStorage<T>& storage, int part, const char* ca
       {static_cast<double>(part)});
 }
 
+/// Throws what began a failure, whichever stream of the blocks that was on.
+void wait_for(const Blocks& blocks, Stream& stream) {
+  try {
+    stream.synchronize();
+  } catch (const DependencyError&) {
+    blocks.synchronize();
+    throw;
+  }
+  blocks.state().transport->check_link();
+}
+
 /// What lies in a block's memory, and the reverse; both wait.
 template <class T>
 std::vector<T> download(const FieldStorage<T>& storage, const FieldBlock<T>& block) {
@@ -67,7 +78,7 @@ std::vector<T> download(const FieldStorage<T>& storage, const FieldBlock<T>& blo
   Stream& stream = state.transport->compute(block.part);
   state.queue.enqueue(stream, copy_operation("fetch " + storage.name, values.data(), block.buffer.data(),
                                              values.size() * sizeof(T), {block.buffer.reads()}));
-  stream.synchronize();
+  wait_for(storage.blocks, stream);
   return values;
 }
 
@@ -77,7 +88,7 @@ void upload(const FieldStorage<T>& storage, const FieldBlock<T>& block, std::spa
   Stream& stream = state.transport->compute(block.part);
   state.queue.enqueue(stream, copy_operation("set " + storage.name, block.buffer.data(), values.data(),
                                              values.size_bytes(), {block.buffer.writes()}));
-  stream.synchronize();
+  wait_for(storage.blocks, stream);
 }
 
 /// Calls f(element, i, j, k) for every owned cell.

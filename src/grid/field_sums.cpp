@@ -206,6 +206,7 @@ std::array<double, 2> FieldSums::finish() {
   bool failed = false;
   for (const Event& event : events) failed = failed || event.failed();
   if (failed) blocks_.synchronize();  // throws what began it
+  state.transport->check_link();
   BinnedTotal exact[2];
   double plain[2] = {0, 0};
   for (const Part& p : parts_)

@@ -139,66 +139,83 @@ std::string RanksTransport::local_obstacle(RankRoute route) {
 
 std::string RanksTransport::probe(RankRoute route) {
   const bool needs_proof = devices_.size() > 0 && devices_[0].kind() == PlatformKind::cuda;
-  std::string obstacle = local_obstacle(route);
-  // First what every rank can say by itself, then what takes all of them.
-  for (const bool together : {false, true}) {
-    if (together && needs_proof) try {
-        if (route == RankRoute::nccl && !nccl_) nccl_ = connect_devices(*ranks_, *transfer_, &obstacle);
-        if (!obstacle.empty()) return obstacle;  // the same on all ranks
-        const std::array<RankRoute, 3> before = std::exchange(route_, {route, route, route});
-        const auto size = static_cast<std::size_t>(ranks_->size());
-        std::vector<std::byte> pattern(probe_bytes * size), got(pattern.size());
-        const auto word = [&](int source, int target, std::size_t i) {
-          return static_cast<std::byte>((i * 2654435761u + static_cast<std::size_t>(source * 64 + target)) >>
-                                        7);
-        };
-        const int me = ranks_->rank();
-        for (std::size_t peer = 0; peer < size; ++peer)
-          for (std::size_t i = 0; i < probe_bytes; ++i)
-            pattern[peer * probe_bytes + i] = word(me, static_cast<int>(peer), i);
-        OperationQueue queue;
-        Memory from(*compute_, pattern.size(), "route probe"), to(*compute_, pattern.size(), "route probe");
-        queue.note_allocation(*compute_, from.resource(), from.bytes());
-        queue.note_allocation(*compute_, to.resource(), to.bytes());
-        queue.enqueue(*compute_, copy_operation("pattern", from.data(), pattern.data(), pattern.size(),
-                                                {from.access(AccessMode::write)}));
-        queue.enqueue(*compute_,
-                      zero_operation("clear", to.data(), to.bytes(), {to.access(AccessMode::write)}));
-        std::vector<Message> messages;
-        for (int source = 0; source < ranks_->size(); ++source)
-          for (int target = 0; target < ranks_->size(); ++target) {
-            if (source == target || (source != me && target != me)) continue;
-            Message m{source, target, Message::window, 0};
-            m.from = source == me ? &from : nullptr;
-            m.to = target == me ? &to : nullptr;
-            m.from_begin = static_cast<std::size_t>(target) * probe_bytes;
-            m.to_begin = static_cast<std::size_t>(source) * probe_bytes;
-            m.bytes = probe_bytes;
-            messages.push_back(m);
-          }
-        move(messages, queue);
-        queue.enqueue(*compute_, copy_operation("pattern back", got.data(), to.data(), got.size(),
-                                                {to.access(AccessMode::read)}));
-        compute_->synchronize();
-        route_ = before;
-        for (int peer = 0; peer < ranks_->size() && obstacle.empty(); ++peer)
-          for (std::size_t i = 0; i < probe_bytes && peer != me; ++i)
-            if (got[static_cast<std::size_t>(peer) * probe_bytes + i] != word(peer, me, i)) {
-              obstacle =
-                  fmt::format("{} does not bring what rank {} sends to rank {}", to_string(route), peer, me);
-              break;
-            }
-      } catch (const DependencyError&) {
-        throw;  // another rank failed
-      } catch (const RankError&) {
-        throw;
-      } catch (const Error& error) {
-        obstacle = error.what();
-      }
+  // First what every rank can say by itself, then what takes all of them: who fails there fails for all,
+  // because the others wait for it.
+  const auto of_all = [&](const std::string& mine) -> std::string {
     for (const std::vector<std::byte>& text :
-         ranks_->gather_all(std::as_bytes(std::span(obstacle)), "grid routes"))
+         ranks_->gather_all(std::as_bytes(std::span(mine)), "grid routes"))
       if (!text.empty()) return {reinterpret_cast<const char*>(text.data()), text.size()};
+    return "";
+  };
+  std::string obstacle = local_obstacle(route);
+  Memory from, to;
+  if (needs_proof && obstacle.empty()) try {
+      const std::uint64_t bytes = probe_bytes * static_cast<std::uint64_t>(ranks_->size());
+      from = Memory(*compute_, bytes, "route probe");
+      to = Memory(*compute_, bytes, "route probe");
+      compute_->synchronize();
+    } catch (const Error& error) {
+      obstacle = error.what();
+    }
+  obstacle = of_all(obstacle);
+  if (!obstacle.empty() || !needs_proof) return obstacle;
+  if (route == RankRoute::nccl && !nccl_) {
+    try {
+      nccl_ = connect_devices(*ranks_, *transfer_, &obstacle);
+    } catch (const RankError&) {
+      throw;
+    } catch (const Error& error) {
+      obstacle = error.what();  // on all ranks
+    }
+    if (!nccl_) return obstacle;
   }
+  try {
+    obstacle = try_pattern(route, from, to);
+  } catch (const Error& error) {
+    ranks_->fail(error);
+  }
+  return of_all(obstacle);
+}
+
+std::string RanksTransport::try_pattern(RankRoute route, Memory& from, Memory& to) {
+  const std::array<RankRoute, 3> before = std::exchange(route_, {route, route, route});
+  const auto size = static_cast<std::size_t>(ranks_->size());
+  std::vector<std::byte> pattern(probe_bytes * size), got(pattern.size());
+  const auto word = [&](int source, int target, std::size_t i) {
+    return static_cast<std::byte>((i * 2654435761u + static_cast<std::size_t>(source * 64 + target)) >> 7);
+  };
+  const int me = ranks_->rank();
+  for (std::size_t peer = 0; peer < size; ++peer)
+    for (std::size_t i = 0; i < probe_bytes; ++i)
+      pattern[peer * probe_bytes + i] = word(me, static_cast<int>(peer), i);
+  OperationQueue queue;
+  queue.note_allocation(*compute_, from.resource(), from.bytes());
+  queue.note_allocation(*compute_, to.resource(), to.bytes());
+  queue.enqueue(*compute_, copy_operation("pattern", from.data(), pattern.data(), pattern.size(),
+                                          {from.access(AccessMode::write)}));
+  queue.enqueue(*compute_, zero_operation("clear", to.data(), to.bytes(), {to.access(AccessMode::write)}));
+  std::vector<Message> messages;
+  for (int source = 0; source < ranks_->size(); ++source)
+    for (int target = 0; target < ranks_->size(); ++target) {
+      if (source == target || (source != me && target != me)) continue;
+      Message m{source, target, Message::window, 0};
+      m.from = source == me ? &from : nullptr;
+      m.to = target == me ? &to : nullptr;
+      m.from_begin = static_cast<std::size_t>(target) * probe_bytes;
+      m.to_begin = static_cast<std::size_t>(source) * probe_bytes;
+      m.bytes = probe_bytes;
+      messages.push_back(m);
+    }
+  move(messages, queue);
+  queue.enqueue(*compute_, copy_operation("pattern back", got.data(), to.data(), got.size(),
+                                          {to.access(AccessMode::read)}));
+  compute_->synchronize();
+  check_link();
+  route_ = before;
+  for (int peer = 0; peer < ranks_->size(); ++peer)
+    for (std::size_t i = 0; i < probe_bytes && peer != me; ++i)
+      if (got[static_cast<std::size_t>(peer) * probe_bytes + i] != word(peer, me, i))
+        return fmt::format("{} does not bring what rank {} sends to rank {}", to_string(route), peer, me);
   return "";
 }
 
@@ -206,21 +223,36 @@ void RanksTransport::choose_routes(const std::array<RankRoute, 3>& wanted) {
   route_ = {RankRoute::device_pointers, RankRoute::device_pointers, RankRoute::device_pointers};
   const bool on_gpu = devices_.size() > 0 && devices_[0].kind() == PlatformKind::cuda;
   Found& found = found_for(*ranks_, devices_.size() == 0 ? "" : devices_[0].name());
-  nccl_ = found.nccl;
-  const auto obstacle_of = [&](RankRoute route) {
-    const auto known = found.obstacles.find(route);
-    if (known != found.obstacles.end()) return known->second;
-    return found.obstacles[route] = probe(route);
+  const auto knows = [&](RankRoute route) -> std::int64_t {
+    // A link that was given up on one rank is none on the others either.
+    if (route == RankRoute::nccl && found.nccl && found.nccl->is_given_up()) return 0;
+    return found.obstacles.contains(route) ? 1 : 0;
   };
   // All ranks ask for the same, and have the same kind of device, or none of them begins.
-  std::array<std::int64_t, 4> low{on_gpu, static_cast<int>(wanted[0]), static_cast<int>(wanted[1]),
-                                  static_cast<int>(wanted[2])},
+  std::array<std::int64_t, 6> low{on_gpu,
+                                  static_cast<int>(wanted[0]),
+                                  static_cast<int>(wanted[1]),
+                                  static_cast<int>(wanted[2]),
+                                  knows(RankRoute::nccl),
+                                  knows(RankRoute::device_pointers)},
       high = low;
   ranks_->min(low, "grid routes");
   ranks_->max(high, "grid routes");
   if (low[1] != high[1] || low[2] != high[2] || low[3] != high[3])
     throw GridError(GridErrorCode::bad_argument,
                     "grid: the ranks ask for different routes; give all the same");
+  // What one rank has to find out, all find out together: another device may be new to one rank only.
+  if (low[4] == 0) {
+    found.obstacles.erase(RankRoute::nccl);
+    found.nccl = nullptr;
+  }
+  if (low[5] == 0) found.obstacles.erase(RankRoute::device_pointers);
+  nccl_ = found.nccl;
+  const auto obstacle_of = [&](RankRoute route) {
+    const auto known = found.obstacles.find(route);
+    if (known != found.obstacles.end()) return known->second;
+    return found.obstacles[route] = probe(route);
+  };
   const bool mixed = low[0] != high[0];
   RankRoute best = RankRoute::automatic;
   std::array<RankRoute, 3> chosen{};
@@ -253,10 +285,21 @@ std::byte* RanksTransport::stage(const Message& m, std::size_t index) {
   const bool face = m.dimension != Message::window;
   Stage& stage = stages_[{m.dimension, m.side, m.source, m.target, face ? 0 : static_cast<int>(index)}];
   if (stage.bytes < m.bytes) {
-    stage.memory = host_memory(m.bytes);
+    std::shared_ptr<void> larger = host_memory(m.bytes);
+    outgrown_.push_back(std::exchange(stage.memory, std::move(larger)));
     stage.bytes = m.bytes;
   }
   return static_cast<std::byte*>(stage.memory.get());
+}
+
+void RanksTransport::wait_for_transfer() {
+  try {
+    transfer(0).synchronize();
+  } catch (const DependencyError&) {
+    compute_->synchronize();
+    throw;
+  }
+  check_link();  // other dimensions may go by it
 }
 
 void RanksTransport::move(const std::vector<Message>& messages, OrderedQueue& queue) {
@@ -335,7 +378,8 @@ void RanksTransport::move_by_ranks(const std::vector<const Message*>& messages, 
     }
   }
   flush();
-  stream.synchronize();
+  wait_for_transfer();
+  outgrown_.clear();
   std::vector<std::unique_ptr<RankMessage>> under_way;
   for (const bool sending : {false, true})
     for (std::size_t i = 0; i < messages.size(); ++i) {

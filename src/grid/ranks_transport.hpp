@@ -30,6 +30,9 @@ class RanksTransport final : public BlockTransport {
   std::vector<std::vector<std::byte>> gather_bytes(std::span<const std::byte> bytes, int root) override;
   int processes() const override { return ranks_->size(); }
   bool move_waits() const override;
+  void check_link() override {
+    if (nccl_) nccl_->check();
+  }
   SimWorld* sim_world() const override { return devices_.sim_world(); }
 
  private:
@@ -43,9 +46,14 @@ class RanksTransport final : public BlockTransport {
   /// Why a route cannot be taken; empty: it brought every rank's pattern to every other rank. Collective.
   std::string probe(RankRoute route);
   std::string local_obstacle(RankRoute route);
+  /// Whether the route brings other ranks' patterns; what it does instead. All ranks are able to try.
+  std::string try_pattern(RankRoute route, Memory& from, Memory& to);
   void move_by_nccl(const std::vector<const Message*>& messages, OrderedQueue& queue);
   void move_by_ranks(const std::vector<const Message*>& messages, OrderedQueue& queue);
   std::byte* stage(const Message& message, std::size_t index);
+  /// Waits for the transfer stream. Throws what began a failure, not that this stream did not run for it: the
+  /// others are told the cause.
+  void wait_for_transfer();
 
   std::shared_ptr<Communicator> ranks_;
   DeviceSet devices_;
@@ -54,6 +62,7 @@ class RanksTransport final : public BlockTransport {
   std::shared_ptr<DeviceCollectives> nccl_;
   std::array<RankRoute, 3> route_{};
   std::map<std::array<int, 5>, Stage> stages_;
+  std::vector<std::shared_ptr<void>> outgrown_;  ///< stages that the stream may still read
 };
 
 }  // namespace shardwise

@@ -28,6 +28,8 @@ constexpr double kSpinSeconds = 200e-6;
 /// Texts that a process keeps; then it forgets all.
 constexpr std::size_t kMostPrograms = 256;
 constexpr std::uint64_t kAlignment = 256;
+/// Processes in a row that may go before they see a job.
+constexpr int kMostUntaken = 3;
 
 /// Why a wait was ended, thrown by whoever was asked meanwhile.
 enum class Stopped { timed_out, cancelled };
@@ -205,20 +207,36 @@ IsolatedWorker::Layout IsolatedWorker::send(const JobTicket& ticket, const std::
   return layout;
 }
 
-void IsolatedWorker::receive(const JobTicket& ticket, const Layout& layout, JobOutcome& outcome,
-                             const std::function<void()>& idle) {
-  const std::optional<WireMessage> answer = process_->channel().receive(idle);
-  if (!answer) {
-    outcome = broken(process_->end_text());
-    return;
-  }
-  if (answer->type != WireType::result) turn(answer->type, WireType::result);
-  WireReader reader = answer->reader();
-  const std::uint64_t sequence = reader.number();
+/// What the worker says of the job that it got last; none where it is gone.
+std::optional<WireMessage> IsolatedWorker::receive_of_job(WireType wanted,
+                                                          const std::function<void()>& idle) {
+  std::optional<WireMessage> message = process_->channel().receive(idle);
+  if (!message) return message;
+  if (message->type != wanted) turn(message->type, wanted);
+  const std::uint64_t sequence = message->reader().number();
   if (sequence != sequence_)
     throw Error(ErrorClass::internal,
                 fmt::format("jobs in worker processes: the worker answered job {} in place of {}", sequence,
                             sequence_));
+  return message;
+}
+
+void IsolatedWorker::receive(const JobTicket& ticket, const Layout& layout, JobOutcome& outcome,
+                             const std::function<void()>& idle) {
+  if (!receive_of_job(WireType::begun, idle)) {
+    // It went before it saw the job, which is nobody's fault; unless that happens again and again.
+    outcome = broken(process_->end_text());
+    if (++untaken_ <= kMostUntaken) outcome.kind = JobOutcome::Kind::collateral;
+    return;
+  }
+  untaken_ = 0;
+  const std::optional<WireMessage> answer = receive_of_job(WireType::result, idle);
+  if (!answer) {
+    outcome = broken(process_->end_text());
+    return;
+  }
+  WireReader reader = answer->reader();
+  reader.number();  // which job, looked at already
   const bool device_is_well = reader.number() != 0;
   const bool failed = reader.number() != 0;
   const ErrorClass error_class = class_from(reader.number());

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -42,6 +43,7 @@ class IsolatedWorker {
   Layout send(const JobTicket& ticket, const std::function<void()>& idle);
   void receive(const JobTicket& ticket, const Layout& layout, JobOutcome& outcome,
                const std::function<void()>& idle);
+  std::optional<WireMessage> receive_of_job(WireType wanted, const std::function<void()>& idle);
   JobOutcome broken(std::string how);
 
   const JobOptions& options_;
@@ -49,6 +51,7 @@ class IsolatedWorker {
   std::unique_ptr<WorkerProcess> process_;
   std::map<const JobProgram::State*, std::pair<JobProgram, std::uint64_t>> programs_;  ///< that it knows
   std::uint64_t sequence_ = 0;
+  int untaken_ = 0;  ///< jobs in a row that no process took
 };
 
 }  // namespace shardwise

@@ -185,6 +185,9 @@ class JobServer {
     auto ticket = std::make_shared<JobTicket>();
     Job& job = ticket->job;
     const std::uint64_t sequence = reader.number();
+    // From here on the end of this process is the job's doing.
+    channel_.put(WireType::begun, WireWriter().number(sequence));
+    channel_.send();
     ticket->id = reader.text();
     job.key = reader.text();
     const std::uint64_t program = reader.number();

@@ -51,6 +51,8 @@ const char* to_string(WireType type) noexcept {
       return "forget";
     case WireType::job:
       return "job";
+    case WireType::begun:
+      return "begun";
     case WireType::result:
       return "result";
   }

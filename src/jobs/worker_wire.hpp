@@ -4,7 +4,7 @@
 //   executor                      worker
 //      hello ─────────────────────▶ │ ◀── protocol, build, names of host twins
 //      open a device ─────────────▶ │ ──▶ opened, or why not
-//      program N (once), job k ───▶ │ ──▶ result k
+//      program N (once), job k ───▶ │ ──▶ begun k, result k
 //
 // A message is a head of 16 bytes (magic, type, size) and its payload: numbers of 64 bits, and texts with
 // their length before them. Bytes of inputs and outputs go through memory that both map (shared_memory.hpp).
@@ -23,7 +23,7 @@ namespace shardwise {
 /// Grows with every change of a message. hello itself stays as it is, so that any two builds can tell.
 inline constexpr std::uint64_t worker_protocol = 1;
 
-enum class WireType : std::uint32_t { hello = 1, open, opened, program, forget, job, result };
+enum class WireType : std::uint32_t { hello = 1, open, opened, program, forget, job, begun, result };
 const char* to_string(WireType type) noexcept;
 
 class WireWriter {

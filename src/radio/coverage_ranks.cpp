@@ -35,6 +35,7 @@ void sum_on_devices(Communicator& ranks, Scene& scene, DeviceCollectives& device
   };
   stream.enqueue(std::move(reduce));
   stream.synchronize();
+  devices.check();
 }
 
 /// Rank 0: what lies on the master, as sums on the host.

@@ -221,6 +221,7 @@ TEST_F(Ranks, PiecesGoOnWithAnyNumberOfRanks) {
 }
 
 TEST_F(Ranks, AFaultOnOneRankEndsAll) {
+  expect_ranks_to_end_together();
   const std::vector<std::string> good =
       coverage({"--map", path("map.npy"), "--json", path("report.json"), "--quiet"});
   std::vector<std::string> little = good, no_device = good, no_faces = good;
@@ -248,6 +249,7 @@ TEST_F(Ranks, AFaultOnOneRankEndsAll) {
 }
 
 TEST_F(Ranks, TheSameErrorIsSaidOnce) {
+  expect_ranks_to_end_together();
   const Outcome outcome = run(on(3, coverage({"--cell", "0"})));
   EXPECT_EQ(outcome.code, 2) << outcome.err;
   EXPECT_EQ(errors_in(outcome), 1) << outcome.err;
@@ -267,6 +269,7 @@ TEST_F(Ranks, OtherCommandsRunOnce) {
 }
 
 TEST_F(Ranks, APlanHasEveryRank) {
+  expect_ranks_to_end_together();
   const Outcome outcome = run(on(2, coverage({"--dry-run", "--json", path("plan.json")})));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const Json plan = Json::parse(read("plan.json"));

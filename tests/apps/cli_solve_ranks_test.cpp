@@ -98,6 +98,7 @@ TEST_F(SolveRanks, InputsAndStatesAreReadOnce) {
 }
 
 TEST_F(SolveRanks, RefusalsAreAlike) {
+  expect_ranks_to_end_together();
   const std::vector<std::string> poisson{"poisson", "--size", "16x12", "--field", path("u.npy")};
   const auto refused = [&](const std::vector<std::string>& more, int code, const std::string& words) {
     std::vector<std::string> all = poisson;

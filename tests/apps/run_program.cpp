@@ -149,6 +149,11 @@ void prepare_for_ranks(const char* deadline_s) {
   setenv("OMPI_MCA_hwloc_base_binding_policy", "none", 1);
   setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 1);
   setenv("SHARDWISE_RANK_DEADLINE", deadline_s, 1);
+  unsetenv("OMPI_MCA_odls_base_sigkill_timeout");
+}
+
+void expect_ranks_to_end_together() {
+  setenv("OMPI_MCA_odls_base_sigkill_timeout", "0", 1);
 }
 
 void expect_one_line_error(const Outcome& outcome, int code, const std::string& part) {

@@ -64,6 +64,9 @@ class ProgramTest : public ::testing::Test {
 /// Environment for mpirun on a machine that has fewer cores than ranks, may be a container, and has us as
 /// root.
 void prepare_for_ranks(const char* deadline_s);
+/// mpirun gives ranks a second to end once one has ended with an error. Those that agree on it end together,
+/// after they have said and removed all: it needs not wait.
+void expect_ranks_to_end_together();
 
 /// One line that starts with "shardwise: error: ".
 void expect_one_line_error(const Outcome& outcome, int code, const std::string& part);

@@ -2,6 +2,7 @@
 // mpirun.
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -198,6 +199,7 @@ TEST(Communicator, MessagesOfOtherThreadsPassCollectives) {
 TEST(Communicator, RefusesWhatMakesNoSense) {
   std::byte one{};
   EXPECT_THROW(ranks().broadcast(std::span(&one, 1), ranks().size(), "x"), Error);
+  EXPECT_THROW(ranks().broadcast(std::span(&one, 1), -1, "x"), Error);
   EXPECT_THROW(ranks().send(std::span(&one, 1), ranks().size(), 0, "x"), Error);
   EXPECT_THROW(ranks().receive(std::span(&one, 1), -1, 0, "x"), Error);
   EXPECT_THROW(ranks().send(std::span(&one, 1), 0, -1, "x"), Error);
@@ -298,6 +300,67 @@ TEST(Communicator, AFaultIsHeardInMessagesAndDuplicates) {
   });
   EXPECT_EQ(in_duplicate.what(), "rank " + std::to_string(bad) + ": the copy failed");
   ranks().barrier("in step");
+}
+
+TEST(Communicator, WhatWasSentBeforeAFailureIsForNobodyAfterIt) {
+  const int next = (ranks().rank() + 1) % ranks().size(),
+            previous = (ranks().rank() + ranks().size() - 1) % ranks().size();
+  std::vector<std::byte> out(100, std::byte{1}), in(100);
+  for (int again = 0; again < 3; ++again) {
+    std::ranges::fill(out, std::byte{1});
+    const auto sent = ranks().send(out, next, 6, "before");
+    (void)agreed_error([&] {
+      if (ranks().rank() == 0) throw Error(ErrorClass::io, "disk full");
+    });
+    std::ranges::fill(out, std::byte{2});
+    const auto sent_again = ranks().send(out, next, 6, "after");
+    ranks().receive(in, previous, 6, "after")->wait();
+    sent_again->wait();
+    EXPECT_EQ(std::ranges::count(in, std::byte{2}), 100);
+    ranks().barrier("all have theirs");
+  }
+}
+
+TEST(Communicator, AnExceptionCallsOffWhatIsReceived) {
+  if (ranks().size() < 2) GTEST_SKIP() << "needs 2 ranks";
+  const auto start = std::chrono::steady_clock::now();
+  for (const std::size_t size : {100u, 3'000'000u}) {
+    std::vector<std::byte> out(size, std::byte{1}), later(size, std::byte{2}), in(size);
+    const RankError error = agreed_error([&] {
+      if (ranks().rank() != 1) return;
+      std::vector<std::byte> gone(size);
+      const auto message = ranks().receive(gone, 0, 8, "called off");
+      throw_data("between a message's beginning and its end");  // its memory goes
+    });
+    EXPECT_EQ(error.rank(), 1);
+    if (ranks().rank() == 0) ranks().send(later, 1, 8, "later")->wait();
+    if (ranks().rank() == 1) {
+      ranks().receive(in, 0, 8, "later")->wait();
+      EXPECT_EQ(in, later);
+    }
+    ranks().barrier("in step");
+  }
+  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), 10);
+}
+
+/// More than there is memory for: the root cannot take it, and nothing has been moved when all throw.
+TEST(Communicator, NoMemoryForWhatIsGatheredIsThrownByAll) {
+  if (ranks().size() < 2) GTEST_SKIP() << "needs 2 ranks";
+  std::byte one{};
+  for (const bool everywhere : {false, true}) {
+    const RankError error = agreed_error([&] {
+      // Never read: whoever would receive it has to refuse.
+      const std::span<const std::byte> mine(&one,
+                                            ranks().rank() == 1 ? std::size_t{1} << 61 : std::size_t{100});
+      everywhere ? ranks().gather_all(mine, "too much") : ranks().gather(mine, 0, "too much");
+    });
+    EXPECT_EQ(error.error_class(), ErrorClass::memory) << error.what();
+    EXPECT_EQ(error.rank(), everywhere ? error.rank() : 0);
+    EXPECT_NE(std::string(error.what()).find("'too much': no memory"), std::string::npos) << error.what();
+    std::int64_t value = 1;
+    ranks().sum(std::span(&value, 1), "usable");
+    EXPECT_EQ(value, ranks().size());
+  }
 }
 
 TEST(Communicator, AWrongOrderIsNamedByAllRanks) {

@@ -39,7 +39,8 @@ int main(int argc, char** argv) {
   using namespace shardwise::testing;
   ::testing::InitGoogleTest(&argc, argv);
   MpiOptions options;
-  options.deadline_s = 30;
+  const char* deadline = std::getenv("SHARDWISE_RANK_DEADLINE");
+  options.deadline_s = deadline != nullptr && *deadline != '\0' ? std::atof(deadline) : 30;
   options.busy_deadline_s = 60;
   world = mpi_world(options);
   const char* wanted = std::getenv("SHARDWISE_TEST_RANKS");

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "grid/grid_cases.hpp"
+#include "grid/backends.hpp"
 #include "shardwise/grid/multigrid.hpp"
 
 namespace shardwise::grid_test {
@@ -88,8 +88,8 @@ TEST(GridAdjointState, TaylorRemaindersAreOfSecondOrderAndBitsOfThePartitionNone
     const std::vector<double> kappa = random_cells<double>(g, 90, 0.5, 2),
                               direction = random_cells<double>(g, 91);
     std::vector<double> first;
-    for (const Serial& p : {Serial{1}, Serial{2}, Serial{3}, Serial{0, {2, 2, 1}}}) {
-      SCOPED_TRACE(problem.conditions + " parts " + std::to_string(p.parts));
+    for (const AnyBackend& p : cuts(g, {Serial{1}, Serial{2}, Serial{3}, Serial{0, {2, 2, 1}}})) {
+      SCOPED_TRACE(problem.conditions + " " + p.text());
       Misfit misfit(Blocks(g, p), kappa, problem.mean);
       const double j0 = misfit.value(kappa);
       const std::vector<double> gradient = misfit.gradient();

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "grid/grid_cases.hpp"
+#include "grid/backends.hpp"
 #include "shardwise/grid/grid_error.hpp"
 
 namespace shardwise::grid_test {
@@ -22,7 +22,7 @@ std::vector<Operator> trees(const CartesianGrid& g) {
 TEST(GridContract, TreesAndTheirAdjointsBlend) {
   const CartesianGrid g = make_grid({7, 6, 5}, "DNPPRD");
   const std::vector<double> x = random_cells<double>(g, 1), y = random_cells<double>(g, 2);
-  for (const Serial& p : {Serial{1}, Serial{3}, Serial{0, {2, 2, 1}}}) {
+  for (const AnyBackend& p : cuts(g, {Serial{1}, Serial{3}, Serial{0, {2, 2, 1}}})) {
     const Blocks blocks(g, p);
     for (const Operator& op : trees(g))
       for (const bool back : {false, true}) {
@@ -50,7 +50,7 @@ TEST(GridContract, TreesAndTheirAdjointsBlend) {
 TEST(GridContract, GhostsOfTheOutputAreLeftAlone) {
   const CartesianGrid g = make_grid({7, 6, 9}, "DNPPRD");
   for (const GhostLayout layout : {GhostLayout::planes, GhostLayout::padded, GhostLayout::pitched})
-    for (const Serial& p : {Serial{1}, Serial{3}, Serial{0, {2, 2, 1}}}) {
+    for (const AnyBackend& p : cuts(g, {Serial{1}, Serial{3}, Serial{0, {2, 2, 1}}})) {
       const Blocks blocks(g, p, layout);
       for (const Operator& op : trees(g)) {
         PreparedOperator<double> a(op, blocks);
@@ -85,7 +85,7 @@ TEST(GridContract, OrderOfTermsAndEarlierCallsDoNotMatter) {
   const Operator l = laplacian(g), up = adjoint(derivative(g, 0, Difference::upwind_minus)),
                  c = adjoint(compose(derivative(g, 2), derivative(g, 1)));
   const std::vector<double> x = random_cells<double>(g, 1), other = random_cells<double>(g, 2);
-  for (const Serial& p : {Serial{1}, Serial{3}, Serial{0, {2, 2, 2}}}) {
+  for (const AnyBackend& p : cuts(g, {Serial{1}, Serial{3}, Serial{0, {2, 2, 2}}})) {
     const Blocks blocks(g, p);
     std::vector<double> first;
     for (const Operator& op : {l + up + c, up + l + c, c + up + l, up + (c + l)}) {
@@ -108,10 +108,9 @@ TEST(GridContract, OrderOfTermsAndEarlierCallsDoNotMatter) {
 }
 
 TEST(GridContract, ScatterAndGatherAreInverse) {
+  const CartesianGrid g = make_grid({7, 11, 13}, "DNPPRD", 2);
   for (const GhostLayout layout : {GhostLayout::planes, GhostLayout::padded, GhostLayout::pitched})
-    for (const Serial& p :
-         {Serial{1}, Serial{5}, Serial{0, {3, 2, 1}}, Serial{0, {2, 2, 2}}, Serial{0, {3, 1, 2}}}) {
-      const CartesianGrid g = make_grid({7, 11, 13}, "DNPPRD", 2);
+    for (const AnyBackend& p : cuts(g, {{1}, {5}, {0, {3, 2, 1}}, {0, {2, 2, 2}}, {0, {3, 1, 2}}})) {
       const Blocks blocks(g, p, layout);
       const std::vector<double> x = random_cells<double>(g, 1);
       EXPECT_TRUE(same_bits(make_field(blocks, x, "x").gather(), x));
@@ -140,7 +139,7 @@ TEST(GridContract, DiagonalsOfSumsAndScalings) {
     const Operator op =
         2.0 * laplacian(g) - 0.5 * diffusion(k) + scaling(k) + compose(scaling(2), scaling(k));
     for (const int parts : {1, 2}) {
-      const Blocks blocks(g, Serial{0, {parts, 1, 1}});
+      const Blocks blocks(g, parts == 1 ? cut(g, {1}) : cut(g, {0, {parts, 1, 1}}));
       PreparedOperator<double> a(op, blocks);
       Field<double> d(blocks, "d"), out(blocks, "out");
       a.diagonal(d);
@@ -182,7 +181,7 @@ TEST(GridContract, ClaimsOfUserLeavesAreTried) {
   const auto prepare = [&](const UserLeaf& leaf, Claims claims) {
     PrepareOptions options;
     options.claims = claims;
-    PreparedOperator<double>(identity() + 2.0 * user_leaf(g, leaf), Blocks(g, Serial{2}), options);
+    PreparedOperator<double>(identity() + 2.0 * user_leaf(g, leaf), Blocks(g, cut(g, {2})), options);
   };
   const auto refused = [&](const UserLeaf& leaf, const std::string& text) {
     try {

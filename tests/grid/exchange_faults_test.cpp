@@ -1,5 +1,5 @@
 // The parity check has teeth: whichever message of an exchange is lost or damaged, the result is no longer
-// that of one block. Every kind of exchange, every message of it.
+// that of one block. Every kind of exchange, every message of it; and a transport that fails ends it for all.
 
 #include <gtest/gtest.h>
 
@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <set>
 
+#include "grid/backends.hpp"
 #include "grid/hooked_backend.hpp"
 #include "shardwise/grid/multigrid.hpp"
 
@@ -20,9 +21,9 @@ constexpr std::array damages{Damage::lost, Damage::last_element_lost, Damage::bl
 constexpr const char* damage_names[] = {"lost", "its last element lost", "blank", "a bit flipped",
                                         "reversed"};
 
-/// Lets messages through and counts them; one of them is damaged.
+/// Counts the messages that come to this process; one of them is damaged.
 struct Fault {
-  int messages = 0;
+  int messages = 0, arrived = 0;
   int which = -1;
   Damage damage = Damage::lost;
   bool changed = false;                 ///< other bytes arrived than were sent
@@ -30,27 +31,38 @@ struct Fault {
   std::vector<std::byte> before;        ///< the receiver's bytes
 
   void start(int message, Damage what) {
-    messages = 0;
+    messages = arrived = 0;
     which = message;
     damage = what;
     changed = false;
   }
-  void move(BlockTransport& inner, const Message& m, OrderedQueue& queue) {
-    kinds.insert({m.dimension, m.side});
-    if (messages++ != which) return inner.move({m}, queue);
-    auto* const target = static_cast<std::byte*>(m.to->data()) + m.to_begin;
-    const auto enqueue = [&](const char* name, auto call) {
-      Operation operation;
-      operation.name = name;
-      operation.accesses = {m.to->access(AccessMode::write, m.to_begin, m.bytes)};
-      operation.body = [call](LaunchContext& context) {
-        context.parallel_for(1, 1, [&](std::int64_t, std::int64_t) { call(); });
-      };
-      queue.enqueue(inner.transfer(m.target), std::move(operation));
+  static std::byte* target_of(const Message& m) { return static_cast<std::byte*>(m.to->data()) + m.to_begin; }
+  static void enqueue(const char* name, BlockTransport& inner, const Message& m, OrderedQueue& queue,
+                      const std::function<void()>& call) {
+    Operation operation;
+    operation.name = name;
+    operation.accesses = {m.to->access(AccessMode::write, m.to_begin, m.bytes)};
+    operation.body = [call](LaunchContext& context) {
+      context.parallel_for(1, 1, [&](std::int64_t, std::int64_t) { call(); });
     };
-    enqueue("keep", [this, target, bytes = m.bytes] { before.assign(target, target + bytes); });
-    inner.move({m}, queue);
-    enqueue("damage", [this, target] { change(target); });
+    queue.enqueue(inner.transfer(m.target), std::move(operation));
+  }
+  /// Around a move, for each of its messages; `arrived` is where the count stands then.
+  void expect(BlockTransport& inner, const Message& m, OrderedQueue& queue) {
+    if (!m.to) return;
+    kinds.insert({m.dimension, m.side});
+    if (messages++ == which)
+      enqueue("keep", inner, m, queue,
+              [this, target = target_of(m), bytes = m.bytes] { before.assign(target, target + bytes); });
+  }
+  void arrive(BlockTransport& inner, const Message& m, OrderedQueue& queue) {
+    if (m.to && arrived++ == which)
+      enqueue("damage", inner, m, queue, [this, target = target_of(m)] { change(target); });
+  }
+  MessageHook hook() {
+    return {[this](auto& inner, auto& m, auto& queue) { expect(inner, m, queue); },
+            [this](auto& inner, auto& m, auto& queue) { arrive(inner, m, queue); },
+            {}};
   }
   void change(std::byte* target) {
     const std::size_t bytes = before.size(), n = bytes / sizeof(double);
@@ -183,64 +195,121 @@ std::vector<Scenario> scenarios(const CartesianGrid& g) {
 struct Cut {
   Serial parts;
   GhostLayout layout;
-  std::set<std::pair<int, int>> faces;  ///< between parts
 };
+
+/// Faces between the parts that are here.
+std::set<std::pair<int, int>> faces_of(const Blocks& blocks) {
+  std::set<std::pair<int, int>> faces;
+  for (const int part : blocks.local_parts())
+    for (int d = 0; d < blocks.grid().dims(); ++d)
+      for (int side = 0; side < 2; ++side)
+        if (blocks.partition().neighbour(part, d, side) >= 0) faces.insert({d, side});
+  return faces;
+}
 
 TEST(GridExchangeFaults, EveryDamagedMessageIsFound) {
   const CartesianGrid g = make_grid({6, 5, 8}, "PPDNPP");
-  const std::set<std::pair<int, int>> slabs{{2, 0}, {2, 1}};
-  const std::set<std::pair<int, int>> all{{0, 0}, {0, 1}, {1, 0}, {1, 1}, {2, 0}, {2, 1}};
   int cases = 0;
-  for (const Cut& cut :
-       {Cut{{2}, GhostLayout::planes, slabs}, Cut{{3}, GhostLayout::padded, slabs},
-        Cut{{0, {2, 2, 2}}, GhostLayout::planes, all}, Cut{{0, {2, 2, 2}}, GhostLayout::pitched, all}})
-    for (const Scenario& s : scenarios(g)) {
-      if (s.name == "multigrid" && cut.layout == GhostLayout::pitched) continue;  // the longest
-      SCOPED_TRACE(s.name + (cut.faces == slabs ? " on slabs, " : " on blocks, ") + to_string(cut.layout));
-      const std::vector<double> expected = s.prepare(Blocks(g, Serial{1}))(11);
-      const auto is_right = [&](const std::vector<double>& got) {
-        return s.exact ? same_bits(got, expected)
-                       : max_difference(got, expected) <= 1e-12 * (1 + max_abs(expected));
-      };
-      auto fault = std::make_shared<Fault>();
-      const Blocks blocks(
-          g,
-          Hooked<Serial>{cut.parts, [fault](BlockTransport& inner, const Message& m,
-                                            OrderedQueue& queue) { fault->move(inner, m, queue); }},
-          cut.layout);
-      Round round;
-      if (!s.fresh) round = s.prepare(blocks);
-      const auto run = [&](int message, Damage damage) {
-        if (!s.fresh) (void)round(7);  // other values, which a lost message leaves
-        fault->start(message, damage);
-        return (s.fresh ? s.prepare(blocks) : round)(11);
-      };
-      EXPECT_TRUE(is_right(run(-1, Damage::lost)));
-      const int messages = fault->messages;
-      EXPECT_GE(messages, static_cast<int>(cut.faces.size()));
-      for (const auto& face : cut.faces)
-        EXPECT_TRUE(fault->kinds.contains(face)) << "no message of dimension " << face.first;
-      const bool windows = s.name == "multigrid";
-      EXPECT_EQ(fault->kinds.contains({Message::window, 0}), windows);
-      for (int message = 0; message < messages; ++message)
-        for (const Damage damage : damages) {
-          // Memory that was never written holds anything, the right values too.
-          if (s.fresh && (damage == Damage::lost || damage == Damage::last_element_lost)) continue;
-          // Windows are boxes: no interpolation reads their corners.
-          if (windows && (damage == Damage::bit || damage == Damage::last_element_lost)) continue;
-          const std::vector<double> got = run(message, damage);
-          if (!fault->changed) {  // zeros for zeros
-            EXPECT_NE(damage, Damage::bit);
-            continue;
-          }
-          ++cases;
-          EXPECT_FALSE(is_right(got))
-              << "message " << message << " of " << messages << " " << damage_names[static_cast<int>(damage)];
+  for (const Cut& c : {Cut{{2}, GhostLayout::planes}, Cut{{3}, GhostLayout::padded},
+                       Cut{{0, {2, 2, 2}}, GhostLayout::planes}, Cut{{0, {2, 2, 2}}, GhostLayout::pitched}})
+    for (const AnyBackend& cut : cuts(g, {c.parts}))
+      for (const Scenario& s : scenarios(g)) {
+        if (s.name == "multigrid" && c.layout == GhostLayout::pitched) continue;  // the longest
+        if (!thorough() && (c.layout == GhostLayout::padded || c.parts.parts == 0)) continue;
+        SCOPED_TRACE(s.name + " " + cut.text() + ", " + to_string(c.layout));
+        const std::vector<double> expected = s.prepare(Blocks(g, Serial{1}))(11);
+        const auto is_right = [&](const std::vector<double>& got) {
+          return s.exact ? same_bits(got, expected)
+                         : max_difference(got, expected) <= 1e-12 * (1 + max_abs(expected));
+        };
+        const auto fault = std::make_shared<Fault>();
+        const Blocks blocks(g, Hooked<AnyBackend>{cut, fault->hook()}, c.layout);
+        if (blocks.partition().parts() == 1) continue;  // one rank
+        Round round;
+        if (!s.fresh) round = s.prepare(blocks);
+        // `message` of this process; -1: none.
+        const auto run = [&](int message, Damage damage) {
+          if (!s.fresh) (void)round(7);  // other values, which a lost message leaves
+          fault->start(message, damage);
+          return (s.fresh ? s.prepare(blocks) : round)(11);
+        };
+        EXPECT_TRUE(is_right(run(-1, Damage::lost)));
+        const int messages = fault->messages;
+        const auto faces = faces_of(blocks);
+        EXPECT_GE(messages, static_cast<int>(faces.size()));
+        for (const auto& face : faces)
+          EXPECT_TRUE(fault->kinds.contains(face)) << "no message of dimension " << face.first;
+        const bool windows = s.name == "multigrid";
+        EXPECT_EQ(sum_of_processes(std::int64_t{fault->kinds.contains({Message::window, 0})}) > 0, windows);
+        for (int who = 0; who < processes(); ++who) {
+          const std::int64_t count = sum_of_processes(std::int64_t{who == process() ? messages : 0});
+          for (int message = 0; message < count; ++message)
+            for (const Damage damage : damages) {
+              // Memory that was never written holds anything, the right values too.
+              if (s.fresh && (damage == Damage::lost || damage == Damage::last_element_lost)) continue;
+              // Windows are boxes: no interpolation reads their corners.
+              if (windows && (damage == Damage::bit || damage == Damage::last_element_lost)) continue;
+              if (!thorough() && damage != Damage::bit && damage != Damage::lost) continue;
+              const std::vector<double> got = run(who == process() ? message : -1, damage);
+              if (sum_of_processes(std::int64_t{who == process() && fault->changed}) == 0) {
+                EXPECT_NE(damage, Damage::bit);  // zeros for zeros
+                continue;
+              }
+              ++cases;
+              EXPECT_FALSE(is_right(got)) << "message " << message << " of " << count << " to process " << who
+                                          << " " << damage_names[static_cast<int>(damage)];
+            }
         }
-      EXPECT_TRUE(is_right(run(-1, Damage::lost))) << "damage stays";
+        EXPECT_TRUE(is_right(run(-1, Damage::lost))) << "damage stays";
+      }
+  if (process() == 0) std::printf("%d damaged messages\n", cases);
+  EXPECT_GE(cases, !on_ranks() ? 5000 : processes() > 1 ? 100 : 0);
+}
+
+/// A transport that cannot move a message, on one process, in each of the exchanges of a solve: every process
+/// ends with the cause, soon, and the next solve is right.
+TEST(GridExchangeFaults, ATransportThatFailsEndsTheSolveForAll) {
+  const CartesianGrid g = make_grid({6, 5, 12}, "DNPPRD");
+  const auto solve = [&](const Blocks& blocks) {
+    PreparedOperator<double> a(-diffusion(Coefficient(g, random_cells<double>(g, 90, 0.2, 3))), blocks);
+    Field<double> u(blocks, "u");
+    u.fill(0);
+    SolverOptions<double> options;
+    options.max_iterations = 4;
+    options.rtol = 1e-30;
+    (void)conjugate_gradient(a, u, make_field(blocks, random_cells<double>(g, 5), "f"), options);
+    return u.gather();
+  };
+  const std::vector<double> expected = solve(Blocks(g, Serial{1}));
+  for (const AnyBackend& cut : cuts(g, {{3}})) {
+    const auto passed = std::make_shared<int>(0), last = std::make_shared<int>(-1);
+    const MessageHook hook{[passed, last](BlockTransport&, const Message& m, OrderedQueue&) {
+                             if ((*passed)++ == *last)
+                               throw Error(ErrorClass::device,
+                                           "no way from part " + std::to_string(m.source));
+                           },
+                           {},
+                           {}};
+    EXPECT_TRUE(same_bits(solve(Blocks(g, Hooked<AnyBackend>{cut, hook})), expected));
+    for (int who = 0; who < processes(); ++who) {
+      const std::int64_t count = sum_of_processes(std::int64_t{who == process() ? *passed : 0});
+      for (std::int64_t n = 0; n < count; n += thorough() ? 1 : 1 + count / 3) {
+        const auto fail_at = [&](int at) {
+          *passed = 0;
+          *last = at;
+          return solve(Blocks(g, Hooked<AnyBackend>{cut, hook}));
+        };
+        SCOPED_TRACE("message " + std::to_string(n) + " of process " + std::to_string(who));
+        const Failure failure =
+            failure_of([&] { (void)fail_at(who == process() ? static_cast<int>(n) : -1); });
+        EXPECT_EQ(failure.error_class, ErrorClass::device);
+        EXPECT_NE(failure.text.find("no way from part"), std::string::npos) << failure.text;
+        EXPECT_FALSE(failure.consequence);
+        EXPECT_LT(failure.seconds, 10);
+        EXPECT_TRUE(same_bits(fail_at(-1), expected));
+      }
     }
-  std::printf("%d damaged messages\n", cases);
-  EXPECT_GT(cases, 5000);
+  }
 }
 
 }  // namespace

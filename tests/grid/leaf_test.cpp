@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "grid/grid_cases.hpp"
+#include "grid/backends.hpp"
 
 namespace shardwise::grid_test {
 namespace {
@@ -118,9 +118,9 @@ TEST(GridLeaves, BoundaryValuesCellByCell) {
   const std::vector<double> kappa = random_cells<double>(g, 9, 0.5, 2);
   const Dense dense = dense_diffusion(g, kappa, 1, Mean::harmonic, WallCoefficient::Kind::extrapolate);
   std::vector<double> one_block;
-  for (const auto& process_grid :
-       {std::array{1, 1, 1}, std::array{1, 1, 3}, std::array{2, 1, 2}, std::array{1, 3, 1}}) {
-    const Blocks blocks(g, Serial{0, process_grid});
+  for (const AnyBackend& p : cuts(g, {{1}, {0, {1, 1, 3}}, {0, {2, 1, 2}}, {0, {1, 3, 1}}})) {
+    SCOPED_TRACE(p.text());
+    const Blocks blocks(g, p);
     PreparedOperator<double> a(diffusion(Coefficient(g, kappa), Mean::harmonic), blocks);
     Field<double> b(blocks, "b");
     a.boundary_rhs(b);

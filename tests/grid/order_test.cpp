@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "grid/grid_cases.hpp"
+#include "grid/backends.hpp"
 #include "shardwise/grid/multigrid.hpp"
 
 namespace shardwise::grid_test {
@@ -69,7 +69,7 @@ TEST(GridOrder, TheLaplacianHasItsEigenpairs) {
           expected.push_back(eigenvalue * v);
         }
         for (const int parts : {1, 3}) {
-          const Blocks blocks(g, Serial{parts});
+          const Blocks blocks(g, cut(g, {parts}));
           PreparedOperator<double> a(laplacian(g), blocks);
           Field<double> y(blocks, "y");
           a.apply(y, make_field(blocks, u, "u"));
@@ -188,7 +188,7 @@ double worst_error(const Setup& setup, std::int64_t n) {
     exact.push_back(s.u(x));
   }
   const Operator l = setup.variable ? diffusion(Coefficient(g, kappa), setup.mean, wall) : laplacian(g);
-  const Blocks blocks(g, Serial{n > 3 ? 3 : 1});
+  const Blocks blocks(g, cut(g, {3}));
   PreparedOperator<double> a(-l, blocks);
   Field<double> u(blocks, "u"), rhs(blocks, "rhs");
   u.fill(0);
@@ -209,13 +209,16 @@ double order(const Setup& setup) {
 
 TEST(GridOrder, PoissonIsOfSecondOrderUnderEveryWall) {
   for (int dims = 1; dims <= 3; ++dims)
-    for (const std::string walls : {"DD", "DN", "RR", "NR"})
-      EXPECT_NEAR(order({dims, walls}), 2.0, 0.1) << walls << " " << dims;
+    for (const std::string walls : {"DN", "DD", "RR", "NR"})
+      if (thorough() || walls == "DN" || dims == 2) {
+        EXPECT_NEAR(order({dims, walls}), 2.0, 0.1) << walls << " " << dims;
+      }
 }
 
 TEST(GridOrder, DiffusionIsOfSecondOrderWhereTheWallCoefficientIs) {
-  for (const Mean mean : {Mean::arithmetic, Mean::harmonic})
+  for (const Mean mean : {Mean::harmonic, Mean::arithmetic})
     for (int dims = 1; dims <= 2; ++dims) {
+      if (!thorough() && mean == Mean::arithmetic) continue;
       for (const auto kind : {WallCoefficient::Kind::extrapolate, WallCoefficient::Kind::given})
         for (const std::string walls : {"DD", "DN", "RD", "NR"})
           EXPECT_NEAR(order({dims, walls, true, mean, kind}), 2.0, 0.15) << walls << " " << dims;
@@ -232,7 +235,7 @@ TEST(GridOrder, ConstantsAndSums) {
     const CartesianGrid g = make_grid({9, 8}, conditions);
     double size = 0;
     for (int d = 0; d < 2; ++d) size += 4 * g.inverse_square(d);
-    const Blocks blocks(g, Serial{3});
+    const Blocks blocks(g, cut(g, {3}));
     Field<double> ones(blocks, "1"), out(blocks, "out");
     ones.fill(1);
     for (const Mean mean : {Mean::arithmetic, Mean::harmonic, Mean::geometric}) {
@@ -257,7 +260,7 @@ TEST(GridOrder, ConstantsAndSums) {
 TEST(GridOrder, NothingComesOfNothing) {
   for (const std::string conditions : {"DNPP", "RDNR", "PPCD"}) {
     const CartesianGrid g = make_grid({7, 6}, conditions);
-    const Blocks blocks(g, Serial{2});
+    const Blocks blocks(g, cut(g, {2}));
     Field<double> zero(blocks, "0"), out(blocks, "out");
     zero.fill(0);
     for (const LeafCase& c : leaf_cases(g)) {
@@ -272,7 +275,7 @@ TEST(GridOrder, NothingComesOfNothing) {
 
 TEST(GridOrder, DifferencesAreExactOnPolynomials) {
   const CartesianGrid g = make_grid({9, 8, 7}, "DDDDDD");
-  const Blocks blocks(g, Serial{2});
+  const Blocks blocks(g, cut(g, {2}));
   Field<double> u(blocks, "u"), out(blocks, "out");
   const auto inside = [&](const std::vector<double>& values, int d, auto&& expected) {
     for (std::int64_t c = 0; c < g.cell_count(); ++c) {
@@ -314,7 +317,7 @@ TEST(GridOrder, DifferencesOfDifferencesAreTheWideStencil) {
           (at(i, j - 2) - 2 * at(i, j) + at(i, j + 2)) * g.inverse_square(1) / 4;
     }
   const Operator dx = derivative(g, 0), dy = derivative(g, 1);
-  for (const Serial& p : {Serial{1}, Serial{3}, Serial{0, {2, 2, 1}}}) {
+  for (const AnyBackend& p : cuts(g, {Serial{1}, Serial{3}, Serial{0, {2, 2, 1}}})) {
     const Blocks blocks(g, p);
     PreparedOperator<double> composed(compose(dx, dx) + compose(dy, dy), blocks),
         compact(laplacian(g), blocks);

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
+#include "grid/backends.hpp"
 #include "grid/binned_total.hpp"
-#include "grid/grid_cases.hpp"
 #include "shardwise/grid/solvers.hpp"
 #include "shardwise/runtime/sim.hpp"
 
@@ -82,10 +82,9 @@ TEST(GridSums, FastAndOrderedRepeatAndAreClose) {
   }
   bool differs = false;
   for (const std::string spec : {"host:1x1", "host:3x1", "sim:2"}) {
-    const DeviceSet devices = open_devices(spec);
-    for (const int parts : {3, 5})
+    for (const AnyBackend& cut : cuts_on(spec, g, {{3}, {5}}))
       for (const GhostLayout layout : {GhostLayout::planes, GhostLayout::pitched}) {
-        const Blocks blocks(g, LocalDevices{devices, parts}, layout);
+        const Blocks blocks(g, cut, layout);
         const Field<double> x = make_field(blocks, a, "x"), y = make_field(blocks, b, "y");
         for (const Accumulation level : {Accumulation::fast, Accumulation::ordered}) {
           const double once = dot(x, y, level);
@@ -105,7 +104,7 @@ TEST(GridSums, OrderedDoesNotKnowTheNumberOfThreads) {
   const CartesianGrid g = make_grid({33, 30, 21}, "DNPPRD");
   double first = 0;
   for (const std::string spec : {"host:1x1", "host:1x2", "host:3x1", "sim:3"}) {
-    const Blocks blocks(g, LocalDevices{open_devices(spec), 3});
+    const Blocks blocks(g, cuts_on(spec, g, {{3}}).front());
     const Field<double> x = make_field(blocks, random_cells<double>(g, 1), "x");
     const double value = dot(x, x, Accumulation::ordered);
     if (first == 0) first = value;
@@ -115,7 +114,7 @@ TEST(GridSums, OrderedDoesNotKnowTheNumberOfThreads) {
 
 TEST(GridSums, PlainOnesSeeWhatIsNotFinite) {
   const CartesianGrid g = make_grid({9, 8}, "DNPP");
-  const Blocks blocks(g, Serial{2});
+  const Blocks blocks(g, cut(g, {2}));
   std::vector<double> values = random_cells<double>(g, 1);
   values[17] = std::numeric_limits<double>::quiet_NaN();
   const Field<double> x = make_field(blocks, values, "x");
@@ -128,7 +127,7 @@ TEST(GridSums, IterationsWithPlainSumsStayInTheBand) {
   const CartesianGrid g = make_grid({24, 20, 22}, "DNPPRD");
   const std::vector<double> f = random_cells<double>(g, 5);
   const std::vector<double> kappa = random_cells<double>(g, 90, 0.01, 1);
-  const auto iterations = [&](const Serial& p, Accumulation level) {
+  const auto iterations = [&](const AnyBackend& p, Accumulation level) {
     const Blocks blocks(g, p);
     PreparedOperator<double> a(-diffusion(Coefficient(g, kappa)), blocks);
     Field<double> u(blocks, "u");
@@ -139,9 +138,9 @@ TEST(GridSums, IterationsWithPlainSumsStayInTheBand) {
     EXPECT_TRUE(result.converged) << result.reason();
     return result.iterations;
   };
-  const std::int64_t exact = iterations(Serial{1}, Accumulation::exact);
+  const std::int64_t exact = iterations(cut(g, {1}), Accumulation::exact);
   EXPECT_GT(exact, 40);
-  for (const Serial& p : {Serial{1}, Serial{2}, Serial{3}, Serial{5}, Serial{0, {2, 2, 2}}})
+  for (const AnyBackend& p : cuts(g, {Serial{1}, Serial{2}, Serial{3}, Serial{5}, Serial{0, {2, 2, 2}}}))
     for (const Accumulation level : {Accumulation::fast, Accumulation::ordered}) {
       const double band = std::max(2.0, 0.02 * static_cast<double>(exact));
       EXPECT_NEAR(static_cast<double>(iterations(p, level)), static_cast<double>(exact), band);

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "grid/grid_cases.hpp"
+#include "grid/backends.hpp"
 #include "grid/leaf_dispatch.hpp"
 #include "grid/pointwise.hpp"
 #include "grid/prepared_state.hpp"

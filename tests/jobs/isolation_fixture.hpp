@@ -30,6 +30,7 @@ enum class Misdeed : std::int32_t {
   wrong_size,
   wrong_number,
   print,
+  pause,
 };
 
 inline constexpr const char* misbehaving_kernel = "misbehave";

@@ -47,6 +47,7 @@ void misbehave(JobContext& job) {
   if (misdeed == Misdeed::throw_in_call) throw std::runtime_error("in the call");
   if (misdeed == Misdeed::no_memory) throw Error(ErrorClass::memory, "none left");
   if (misdeed == Misdeed::lost) throw Error(ErrorClass::lost, job.device().name() + " fell off the bus");
+  if (misdeed == Misdeed::pause) usleep(5000);
   if (misdeed == Misdeed::print) std::printf("printed by %s\n", job.job().key.c_str());
   if (misdeed == Misdeed::leave_a_child && fork() == 0) {
     std::ofstream(job.job().key) << getpid();
@@ -89,7 +90,9 @@ void answer_with(WireChannel& channel, const std::function<void(std::uint64_t se
       channel.send();
     }
     if (message->type == WireType::job) {
-      answer(message->reader().number());
+      const std::uint64_t sequence = message->reader().number();
+      channel.put(WireType::begun, WireWriter().number(sequence));
+      answer(sequence);
       channel.send();
     }
   }

@@ -17,7 +17,7 @@
 //  * Agreement before throwing: a rank that fails calls fail(), which answers whatever collective the others
 //    are in or come to next. Every rank then throws the same RankError. So a rank may simply throw between
 //    collectives, as long as somebody on its way out calls fail(). The communicator remains usable
-//    afterwards, unless a rank failed in the middle of a collective: then further ones throw a state error.
+//    afterwards; a duplicate that a rank was waiting in is not: further calls of it throw a state error.
 //  * Deadlines: ranks hear of each other all the time, also while they compute. A rank that was not heard of
 //    for `deadline_s` is lost, as is one that stays in another call for longer than `busy_deadline_s` while
 //    others wait for it, where that is set: who waits for what is written to standard error, `on_abort` is
@@ -35,6 +35,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "shardwise/cluster/failure_signal.hpp"
 #include "shardwise/cluster/rank_error.hpp"
 
 namespace shardwise {
@@ -50,7 +51,8 @@ struct RankTraffic {
 };
 
 /// A message under way. Waits when it is destroyed, as an std::async would: the memory belongs to it until
-/// then.
+/// then. Where an exception destroys it, it waits no longer than it has to: one that is received is called
+/// off.
 class RankMessage {
  public:
   virtual ~RankMessage() = default;
@@ -140,6 +142,8 @@ class Communicator {
   std::vector<RankTraffic> traffic() const;
   /// What the dump says while this rank is in no collective: "computing", until told otherwise.
   virtual void set_step(std::string_view step) = 0;
+  /// What this rank hears of the others' failures, for waits elsewhere; null where there is nobody else.
+  virtual std::shared_ptr<const FailureSignal> failure_signal() const { return nullptr; }
   /// Ends the run on all ranks at once, with this text on standard error.
   [[noreturn]] virtual void abort(const std::string& text, int exit_code) = 0;
 
@@ -179,7 +183,8 @@ class Communicator {
   Communicator(int rank, int size) : rank_(rank), size_(size) {}
 
   // What an implementation does. Every rank calls them alike; each returns or ends the run within the
-  // deadline.
+  // deadline. Where a rank has no memory for what comes, none of them moves anything: it throws, and the
+  // others throw a DependencyError.
   virtual std::vector<Header> exchange_headers(const Header& mine) = 0;
   virtual void move_broadcast(std::span<std::byte> bytes, int root) = 0;
   /// The text of a failure: as move_broadcast(), where others may have given up what they were moving.

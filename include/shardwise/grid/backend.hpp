@@ -75,6 +75,8 @@ class BlockTransport {
   /// Whether move() holds up the calling thread: work that needs no ghosts is then given to the devices
   /// first.
   virtual bool move_waits() const { return false; }
+  /// Called by whoever has waited for the streams: throws where messages that they wait for will not come.
+  virtual void check_link() {}
   /// The scheduler of simulated devices, null elsewhere.
   virtual SimWorld* sim_world() const { return nullptr; }
 };
