@@ -1,5 +1,7 @@
 // Lanes of several ranks: exact sums joined on rank 0 against one process', and what a rank refuses.
 
+#include <fmt/core.h>
+
 #include <cstring>
 #include <random>
 
@@ -92,6 +94,26 @@ TEST(RankLanes, GridsOfManyPieces) {
     const CoverageResult mine = coverage_on_ranks(ranks(), scene, options);
     if (ranks().rank() == 0) expect_equal(mine, coverage(scene, options).get());
   }
+}
+
+TEST(RankLanes, AFaultWhileGridsAreOnTheirWay) {
+  if (ranks().size() == 1) GTEST_SKIP() << "nothing is on its way";
+  // The last rank, when it has sent a few pieces; rank 0, when it has taken some.
+  for (const bool sender : {true, false}) {
+    const int bad = sender ? ranks().size() - 1 : 0;
+    OpenOptions open;
+    if (ranks().rank() == bad)
+      open.sim_faults = fmt::format("device 0 copy 3 of \"grids {}\" fails", sender ? "out" : "in");
+    Scene scene(open_devices("sim:1", open), concrete_model());
+    scene.build();
+    CoverageOptions options = options_of(3000, 5);
+    options.grid.resolution0 = 337;
+    options.grid.resolution1 = 307;
+    const RankError error = agreed_error([&] { coverage_on_ranks(ranks(), scene, options); });
+    EXPECT_EQ(error.rank(), bad);
+    EXPECT_EQ(error.error_class(), ErrorClass::device);
+  }
+  ranks().barrier("in step");
 }
 
 /// What NCCL does, by messages: the way that grids take where every rank has a GPU, on host devices.
