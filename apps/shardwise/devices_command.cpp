@@ -13,6 +13,7 @@
 #include "shardwise/dispatch/operation_table.hpp"
 #include "shardwise/runtime/links.hpp"
 #include "shardwise/runtime/parse.hpp"
+#include "signals.hpp"
 #include "table.hpp"
 #include "version.hpp"
 
@@ -88,7 +89,9 @@ std::string links_text(const DeviceSet& devices, const std::vector<DeviceLink>& 
 int run(const Options& options) {
   if (!options.json.empty()) check_output(options.json, "--json");
   const DeviceSet devices = open(options.devices);
-  const std::vector<DeviceLink> links = measure_links(devices);
+  LinkMeasurement measurement;
+  measurement.cancel = &stop_requested();
+  const std::vector<DeviceLink> links = measure_links(devices, measurement);
   Json list = Json::array(), link_list = Json::array();
   for (const DeviceLink& link : links) link_list.push_back(link_json(devices, link));
   for (int i = 0; i < devices.size(); ++i) list.push_back(device_json(devices[i]));

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <limits>
 #include <system_error>
+#include <utility>
 
 #include "command.hpp"
 #include "progress.hpp"
@@ -80,6 +81,15 @@ JobOptions job_options_of(const JobText& text, int device_count) {
         throw_usage(fmt::format("--speeds: number {} is not above 0 ('{}')", i, text.speeds));
   }
   return options;
+}
+
+void run_or_cancel(JobExecutor& executor, std::vector<Job> batch) {
+  try {
+    (void)executor.run(std::move(batch));
+  } catch (...) {
+    executor.cancel();
+    throw;
+  }
 }
 
 Json job_devices_json(const JobReport& report) {

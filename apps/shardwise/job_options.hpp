@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <vector>
 
 #include "device_options.hpp"
 #include "report_file.hpp"
@@ -21,6 +22,9 @@ void add_job_options(CLI::App& app, JobText& text);
 
 /// Checks the texts against the number of devices. No timeout is none.
 JobOptions job_options_of(const JobText& text, int device_count);
+
+/// Runs a batch. Where a result cannot be kept (a full disk), what has not begun does not begin any more.
+void run_or_cancel(JobExecutor& executor, std::vector<Job> batch);
 
 /// devices[] of the report.
 Json job_devices_json(const JobReport& report);

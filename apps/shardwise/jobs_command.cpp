@@ -350,7 +350,7 @@ int JobsRun::run() {
       batch.push_back(make_job(index));
     }
     if (!batch.empty()) {
-      jobs.run(std::move(batch));
+      run_or_cancel(jobs, std::move(batch));
       add_up(jobs.report());
     }
     std::erase_if(left, [this](std::size_t index) {

@@ -65,7 +65,8 @@ class FreshFolder {
 
 int run(const Options& options) {
   if (options.directory.empty()) throw_usage("'scene city' needs a folder to write to; give -o DIR");
-  const CityOptions city = city_options(options);
+  CityOptions city = city_options(options);
+  city.cancel = &stop_requested();
   std::string name = options.directory;
   while (name.size() > 1 && name.back() == '/') name.pop_back();
   const fs::path directory(name);

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "shardwise/runtime/error.hpp"
+#include "signals.hpp"
 #include "solve_ranks.hpp"
 #include "values.hpp"
 
@@ -90,7 +91,8 @@ std::vector<double> CellValues::on(const CartesianGrid& grid, double t) const {
   std::vector<double> values;
   values.reserve(static_cast<std::size_t>(grid.cell_count()));
   for (std::int64_t k = 0; k < grid.cells(2); ++k)
-    for (std::int64_t j = 0; j < grid.cells(1); ++j)
+    for (std::int64_t j = 0; j < grid.cells(1); ++j) {
+      throw_if_stopped();
       for (std::int64_t i = 0; i < grid.cells(0); ++i) {
         const double v = formula ? (*formula)(grid.centre(0, i), grid.dims() > 1 ? grid.centre(1, j) : 0,
                                               grid.dims() > 2 ? grid.centre(2, k) : 0, t)
@@ -100,6 +102,7 @@ std::vector<double> CellValues::on(const CartesianGrid& grid, double t) const {
               fmt::format("{}: '{}' is {} at cell ({}, {}, {})", option, formula->text(), v, i, j, k));
         values.push_back(v);
       }
+    }
   return values;
 }
 

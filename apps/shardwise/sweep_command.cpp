@@ -272,7 +272,7 @@ int Sweep::run() {
       std::vector<Job> batch;
       for (const std::size_t index : running) batch.push_back(make_job(index));
       if (!batch.empty()) {
-        jobs.run(std::move(batch));
+        run_or_cancel(jobs, std::move(batch));
         if (std::exchange(first_round, false)) report_ = jobs.report();
         for (const std::string& note : jobs.report().notes) log_warning(note);
       }

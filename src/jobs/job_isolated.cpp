@@ -22,26 +22,35 @@ constexpr std::chrono::milliseconds kBetweenStarts{200};
 void JobLane::run_isolated(JobAttempt attempt) {
   const Job& job = attempt.ticket->job;
   JobOutcome outcome;
-  if (job.admit && !job.admit()) {
+  bool admitted = false;
+  try {
+    admitted = !job.admit || job.admit();
     outcome.kind = JobOutcome::Kind::declined;
-  } else if (!worker_->is_up() && !start_worker()) {
+  } catch (const Error& error) {
+    outcome.kind = JobOutcome::Kind::failed;
+    outcome.error_class = error.error_class();
+    outcome.error = error.what();
+  } catch (const std::exception& error) {
+    outcome.kind = JobOutcome::Kind::failed;
+    outcome.error = error.what();
+  }
+  if (admitted && !worker_->is_up() && !start_worker()) {
     outcome.kind = JobOutcome::Kind::collateral;
     outcome.error = "there is no worker process for it";
-  } else {
+  } else if (admitted) {
     JobAttempt watched;  // without promises: to ask whether it still counts
     watched.ticket = attempt.ticket;
     watched.number = attempt.number;
     outcome = worker_->run(*attempt.ticket, job.timeout_s.value_or(options_.timeout_s),
                            [&] { return queue_.has_cancelled(watched); });
   }
-  const bool declined = outcome.kind == JobOutcome::Kind::declined;
   std::vector<JobAttempt> attempts;
   attempts.push_back(std::move(attempt));
   std::vector<JobOutcome> outcomes;
   outcomes.push_back(std::move(outcome));
   // The job goes on, elsewhere perhaps, while this device gets its fresh process: its sign of life.
   queue_.finish(std::move(attempts), std::move(outcomes));
-  if (!declined && !worker_->is_up()) start_worker();
+  if (admitted && !worker_->is_up()) start_worker();
 }
 
 /// False where the device is lost, or the executor ends.

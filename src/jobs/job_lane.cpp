@@ -213,9 +213,9 @@ void JobLane::start(std::vector<JobAttempt> attempts) {
   for (JobAttempt& attempt : attempts) {
     flight.contexts.push_back(std::make_unique<LaneContext>(*this, attempt));
     LaneContext& context = *flight.contexts.back();
-    context.declined = context.job().admit && !context.job().admit();
-    if (context.declined) continue;
     try {
+      context.declined = context.job().admit && !context.job().admit();
+      if (context.declined) continue;
       context.send_inputs();
       call(context);
       if (context.has_outputs()) {

@@ -134,6 +134,8 @@ std::vector<DeviceLink> measure_links(const DeviceSet& devices, const LinkMeasur
       link.latency_s = on_host->latency_s;
       continue;
     }
+    if (measurement.cancel && measurement.cancel->load())
+      throw Error(ErrorClass::interrupted, "measure_links: cancelled");
     measure(devices, measurement, streams, link);
     if (host) on_host = link;
   }

@@ -1,12 +1,14 @@
 // Files and options that nobody gives on purpose: each ends with one line and the right exit code, and in
 // time.
 
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <thread>
 
 #include "run_program.hpp"
 
@@ -108,6 +110,48 @@ TEST_F(Hostile, AStoppedCommandHearsThatItIsToEnd) {
   EXPECT_EQ(outcome.code, 1);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(8));
   EXPECT_EQ(read("out/a/stdout"), "told\n");
+}
+
+// As on a full disk: claims and results cannot be written. The run ends, and says why.
+TEST_F(Hostile, AFolderThatCannotBeWrittenEndsTheRun) {
+  std::string batch = R"({"id": "a", "cost": 9, "command": ["sh", "-c", "rm -rf )" + path("out/.shardwise") +
+                      R"(; touch )" + path("out/.shardwise") + R"("]})";
+  for (int i = 0; i < 30; ++i)
+    batch.append("\n{\"id\": \"b").append(std::to_string(i)).append(R"(", "command": ["true"]})");
+  const Outcome claims = jobs(batch);
+  EXPECT_EQ(claims.code, 1);
+  EXPECT_NE(claims.err.find("cannot write '"), std::string::npos) << claims.err;
+  std::filesystem::remove_all(path("out"));
+  batch = R"({"id": "a", "cost": 9, "command": ["sh", "-c", "rm -rf )" + path("out/a") + "; touch " +
+          path("out/a") + R"("]})";
+  for (int i = 0; i < 30; ++i)
+    batch.append("\n{\"id\": \"b").append(std::to_string(i)).append(R"(", "command": ["sleep", "0.1"]})");
+  const auto begin = std::chrono::steady_clock::now();
+  const Outcome results = jobs(batch);
+  EXPECT_EQ(results.code, 1);
+  EXPECT_NE(results.err.find(path("out/a")), std::string::npos) << results.err;
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(2900))
+      << "the rest did not run";
+}
+
+// Each takes many seconds, in a step that does no more than prepare.
+TEST_F(Hostile, EveryLongStepHearsASignal) {
+  for (const Words& words :
+       {Words{"scene", "city", "-o", path("city"), "--blocks", "200x200"},
+        Words{"solve", "diffusion", "--size", "400x400x400", "--kappa", "1+exp(sin(x*y*z))", "--rhs", "1"},
+        Words{"devices", "--devices", "sim:512"}}) {
+    SCOPED_TRACE(words[0] + " " + words[1]);
+    RunningProgram program(folder_, words);
+    std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    ASSERT_TRUE(program.is_running());
+    const auto begin = std::chrono::steady_clock::now();
+    program.send(SIGINT);
+    EXPECT_EQ(program.wait().code, 130);
+    // Alone it is a tenth of a second; how many run beside it nobody knows.
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(4));
+    EXPECT_FALSE(exists("city"));
+    EXPECT_TRUE(leftovers().empty());
+  }
 }
 
 TEST_F(Hostile, AReportDoesNotReplaceTheTable) {

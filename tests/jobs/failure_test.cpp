@@ -51,6 +51,29 @@ TEST_P(FailingJobs, OneFailingJobLosesNoOther) {
   expect_at_rest(jobs);
 }
 
+// Where a claim cannot be written, say.
+TEST_P(FailingJobs, WhatAdmissionThrowsIsTheJobsFailure) {
+  JobExecutor jobs = executor();
+  const JobProgram good = scaled(7);
+  std::vector<Job> batch;
+  for (std::size_t i = 0; i < 20; ++i) batch.push_back(scaling_job(good, i, 3));
+  for (const std::size_t i : {0u, 7u, 19u})
+    batch[i].admit = []() -> bool { throw Error(ErrorClass::io, "no room for a claim"); };
+  const auto results = jobs.run(std::move(batch));
+  for (std::size_t i = 0; i < 20; ++i) {
+    if (i != 0 && i != 7 && i != 19) {
+      expect_scaled(results[i], 7, i, 3);
+      continue;
+    }
+    EXPECT_EQ(results[i].status, JobStatus::failed);
+    ASSERT_TRUE(results[i].error);
+    EXPECT_EQ(results[i].error->error_class, ErrorClass::io);
+    EXPECT_NE(results[i].error->message.find("no room for a claim"), std::string::npos);
+  }
+  expect_all_ok(jobs);
+  expect_at_rest(jobs);
+}
+
 TEST_P(FailingJobs, ARetryRunsElsewhereAndKeepsItsResult) {
   JobExecutor jobs = executor();
   std::vector<int> tried;

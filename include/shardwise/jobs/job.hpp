@@ -176,7 +176,7 @@ struct Job {
   std::optional<int> retries;       ///< after a failure; none: JobOptions::retries
   std::optional<int> device;        ///< runs there and nowhere else
   /// Asked on the worker when the job is about to begin; false: it ends as cancelled. For callers that share
-  /// work with other processes. Must not throw.
+  /// work with other processes. What it throws is the job's failure.
   std::function<bool()> admit;
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 // The way between two devices' memories, and how fast it is.
 
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -32,6 +33,7 @@ struct DeviceLink {
 struct LinkMeasurement {
   std::uint64_t bytes = 64ull << 20;  ///< of one copy; less where a device has not four times as much free
   int repetitions = 5;  ///< after one that is not counted; the 4 KiB copy is repeated ten times as often
+  const std::atomic<bool>* cancel = nullptr;  ///< where true, an interrupted Error between two links
 };
 
 /// Every ordered pair of different devices, by (from, to); of a set of one, the device with itself. Host

@@ -2,6 +2,7 @@
 // A procedural city: streets, blocks of buildings, radio materials. The same options give the same bytes
 // everywhere.
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 
@@ -14,6 +15,7 @@ struct CityOptions {
   double block_m = 76;   ///< side of a block, 40 to 400 m
   double street_m = 14;  ///< width of a street, 4 to 100 m
   double avenue_m = 28;  ///< width of every fourth street and of the middle ones, at least street_m, to 200 m
+  const std::atomic<bool>* cancel = nullptr;  ///< where true, write_city() throws an interrupted Error
 };
 
 struct CityReport {

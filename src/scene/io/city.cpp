@@ -18,6 +18,11 @@ namespace shardwise {
 namespace city {
 namespace {
 
+void look_for_cancel(const CityOptions& options) {
+  if (options.cancel && options.cancel->load())
+    throw Error(ErrorClass::interrupted, "city: cancelled; the folder is not whole");
+}
+
 constexpr double kFloor = 3.2;       // metres a storey
 constexpr double kSidewalk = 3;      // metres between a street and a building
 constexpr double kSmallestLot = 19;  // metres
@@ -203,6 +208,7 @@ std::vector<Shape> make_city(const CityOptions& options, CityReport& report) {
   std::vector<Shape> shapes{std::move(paving), std::move(earth)};
 
   for (int j = 0; j < options.blocks_y; ++j) {
+    look_for_cancel(options);
     for (int i = 0; i < options.blocks_x; ++i) {
       const auto x = static_cast<std::size_t>(i), y = static_cast<std::size_t>(j);
       const auto block_number =
@@ -279,6 +285,7 @@ CityReport write_city(const std::filesystem::path& directory, const CityOptions&
   CityReport report;
   const auto shapes = city::make_city(options, report);
   for (const city::Shape& shape : shapes) {
+    city::look_for_cancel(options);
     write_ply(directory / "meshes" / (shape.mesh.name + ".ply"), shape.mesh);
     ++report.shapes;
     report.triangles += static_cast<std::int64_t>(shape.mesh.faces.size());
