@@ -118,6 +118,10 @@ endfunction()
 # shardwise_add_sim_schedules(NAME FILTER ...): a test program again on sim, under one checked schedule (its memory
 # guarded) and five random ones. FILTER leaves out what does not run on sim.
 function(shardwise_add_sim_schedules name filter)
+  set(timeout 120)
+  if(SHARDWISE_SANITIZE)
+    set(timeout 600)  # the thread sanitizer takes a minute alone
+  endif()
   foreach(schedule RANGE 0 5)
     if(schedule EQUAL 0)
       set(which checked)
@@ -128,6 +132,6 @@ function(shardwise_add_sim_schedules name filter)
       set(environment "SHARDWISE_SIM_SEED=${seed}")
     endif()
     add_test(NAME "${name}.schedule_${which}" COMMAND ${name} "--gtest_filter=${filter}" --gtest_brief=1)
-    set_tests_properties("${name}.schedule_${which}" PROPERTIES LABELS sim TIMEOUT 120 ENVIRONMENT "${environment}")
+    set_tests_properties("${name}.schedule_${which}" PROPERTIES LABELS sim TIMEOUT ${timeout} ENVIRONMENT "${environment}")
   endforeach()
 endfunction()
