@@ -16,9 +16,8 @@
 #include <map>
 
 #include "child_keeper.hpp"
+#include "runtime/child_words.hpp"
 #include "shardwise/runtime/error.hpp"
-
-extern char** environ;
 
 namespace shardwise::program {
 namespace {
@@ -31,25 +30,6 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-std::vector<std::string> environment_of(const ChildCommand& command) {
-  std::vector<std::string> result;
-  for (char** entry = environ; *entry; ++entry) {
-    const std::string line = *entry;
-    bool replaced = false;
-    for (const auto& [name, value] : command.environment) replaced = replaced || line.starts_with(name + "=");
-    if (!replaced) result.push_back(line);
-  }
-  for (const auto& [name, value] : command.environment) result.push_back(name + "=" + value);
-  return result;
-}
-
-std::vector<char*> pointers_of(std::vector<std::string>& texts) {
-  std::vector<char*> result;
-  for (std::string& text : texts) result.push_back(text.data());
-  result.push_back(nullptr);
-  return result;
-}
-
 // What goes wrong between fork and exec comes back through a pipe that exec closes.
 struct StartError {
   int step = 0, reason = 0;
@@ -58,7 +38,7 @@ struct StartError {
 class Child {
  public:
   explicit Child(const ChildCommand& command) {
-    std::vector<std::string> words = command.words, environment = environment_of(command);
+    std::vector<std::string> words = command.words, environment = environment_with(command.environment);
     const std::vector<char*> arguments = pointers_of(words), variables = pointers_of(environment);
     begin_keeping();
     int channel[2];

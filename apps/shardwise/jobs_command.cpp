@@ -18,6 +18,7 @@
 #include "child_process.hpp"
 #include "command.hpp"
 #include "job_options.hpp"
+#include "job_record.hpp"
 #include "job_worker.hpp"
 #include "progress.hpp"
 #include "rank_work.hpp"
@@ -40,48 +41,8 @@ struct JobsText : JobText {
   bool isolate = false;
 };
 
-/// What is known of one job's end; `result.json` in its folder.
-struct JobRecord {
-  std::string status, device, error;
-  int exit_code = -1, attempts = 0;
-  double queued_s = 0, run_s = 0;
-  double ended = 0;  ///< Unix time
-  bool is_done() const { return status == "done"; }
-};
-
 double unix_time() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
-Json json_of(const BatchJob& job, const JobRecord& record) {
-  return {{"schema", kSchema},           {"id", job.id},
-          {"digest", job.digest},        {"status", record.status},
-          {"device", record.device},     {"exit_code", record.exit_code},
-          {"attempts", record.attempts}, {"queued_s", record.queued_s},
-          {"run_s", record.run_s},       {"ended", record.ended},
-          {"error", record.error}};
-}
-
-/// The job's record, where there is a whole one of this very job.
-std::optional<JobRecord> read_record(const fs::path& folder, const BatchJob& job) {
-  const auto text = read_if_there(folder / job.id / "result.json");
-  if (!text) return std::nullopt;
-  try {
-    const Json json = Json::parse(*text);
-    if (json.at("schema") != kSchema || json.at("digest") != job.digest) return std::nullopt;
-    JobRecord record;
-    record.status = json.at("status");
-    record.device = json.at("device");
-    record.exit_code = json.at("exit_code");
-    record.attempts = json.at("attempts");
-    record.queued_s = json.at("queued_s");
-    record.run_s = json.at("run_s");
-    record.ended = json.at("ended");
-    record.error = json.at("error");
-    return record;
-  } catch (const Json::exception&) {
-    return std::nullopt;
-  }
 }
 
 /// One run of the command: the batch, and how far it is.

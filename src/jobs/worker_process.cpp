@@ -13,34 +13,14 @@
 #include <cerrno>
 #include <cstring>
 
+#include "runtime/child_words.hpp"
 #include "shardwise/runtime/error.hpp"
-
-extern char** environ;
 
 namespace shardwise {
 namespace {
 
 /// How long a killed process may take to go. One that hangs in a driver is left to the system then.
 constexpr int kGoneMilliseconds = 10'000;
-
-std::vector<std::string> environment_with(const std::vector<std::pair<std::string, std::string>>& added) {
-  std::vector<std::string> result;
-  for (char** entry = environ; *entry; ++entry) {
-    const std::string line = *entry;
-    bool replaced = false;
-    for (const auto& [name, value] : added) replaced = replaced || line.starts_with(name + "=");
-    if (!replaced) result.push_back(line);
-  }
-  for (const auto& [name, value] : added) result.push_back(name + "=" + value);
-  return result;
-}
-
-std::vector<char*> pointers_of(std::vector<std::string>& texts) {
-  std::vector<char*> result;
-  for (std::string& text : texts) result.push_back(text.data());
-  result.push_back(nullptr);
-  return result;
-}
 
 [[noreturn]] void fail(const std::vector<std::string>& command, const char* step, int reason) {
   throw_usage(
