@@ -86,7 +86,9 @@ void IsolatedWorker::check_hello(const JobOptions& options, WorkerProcess& proce
   process.channel().put(WireType::hello, hello);
   std::optional<WireMessage> answer;
   try {
-    if (process.channel().send(idle)) answer = process.channel().receive(idle);
+    // One that is gone already may have said something before.
+    process.channel().send(idle);
+    answer = process.channel().receive(idle);
   } catch (const Error& error) {
     if (error.error_class() == ErrorClass::internal) refuse(fmt::format("is none: {}", error.what()));
     if (error.error_class() == ErrorClass::lost)

@@ -55,8 +55,13 @@ class Children : public ProgramTest {
     EXPECT_TRUE(comes_true([&] { return exists(name); })) << name;
     return static_cast<pid_t>(std::stol(read(name)));
   }
-  /// The keeper among the children of the program.
+  /// The keeper among the children of the program. One that was just started has no words yet.
   pid_t keeper_of(pid_t program) const {
+    pid_t keeper = -1;
+    comes_true([&] { return (keeper = find_keeper_of(program)) > 0; });
+    return keeper;
+  }
+  pid_t find_keeper_of(pid_t program) const {
     for (const auto& entry : fs::directory_iterator("/proc")) {
       const std::string name = entry.path().filename();
       if (name.find_first_not_of("0123456789") != std::string::npos) continue;
