@@ -8,6 +8,7 @@
 
 #include "file_arguments.hpp"
 #include "output_file.hpp"
+#include "rank_arguments.hpp"
 #include "ranks.hpp"
 #include "shardwise/runtime/error.hpp"
 #include "shardwise/runtime/parse.hpp"
@@ -199,6 +200,7 @@ int run_command_line(int argc, char** argv) {
     if (part == app) break;
   }
   open_log(commands.log);
+  require_same_arguments(root);
   if (!is_first_rank() && !commands.on_all_ranks.contains(app)) return 0;
   return action->second();
 }

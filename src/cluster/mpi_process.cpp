@@ -6,9 +6,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <thread>
 #include <utility>
 
 #include "shardwise/runtime/devices.hpp"
@@ -37,10 +40,48 @@ std::string first_line(std::string text) {
   return text;
 }
 
+/// Ends the process where MPI does not come to a start: a rank that hangs, is stopped, or is no rank at all
+/// holds the others up in calls that never return, and there is no watch yet.
+class StartGuard {
+ public:
+  explicit StartGuard(const MpiOptions& options)
+      : thread_([this, &options] {
+          std::unique_lock lock(mutex_);
+          if (wake_.wait_for(lock, std::chrono::duration<double>(options.deadline_s),
+                             [this] { return started_; }))
+            return;
+          const std::string text = fmt::format(
+              "shardwise: error: MPI has not started on all ranks within {:g} s: one of them hangs, is "
+              "stopped, cannot be "
+              "reached, or is another program (process {} on this host waits)\n",
+              options.deadline_s, getpid());
+          [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
+          if (options.on_abort) options.on_abort();
+          _exit(1);  // the launcher ends the others
+        }) {}
+  ~StartGuard() {
+    {
+      const std::lock_guard lock(mutex_);
+      started_ = true;
+    }
+    wake_.notify_one();
+    thread_.join();
+  }
+  StartGuard(const StartGuard&) = delete;
+  StartGuard& operator=(const StartGuard&) = delete;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool started_ = false;
+  std::thread thread_;
+};
+
 }  // namespace
 
 MpiProcess::MpiProcess(const MpiOptions& options) : options_(options) {
   check_options(options);
+  const StartGuard guard(options_);
   int flag = 0;
   MPI_Finalized(&flag);
   if (flag != 0)

@@ -281,6 +281,40 @@ TEST_F(Ranks, APlanHasEveryRank) {
   EXPECT_NE(refused.err.find("rank 1: "), std::string::npos) << refused.err;
 }
 
+// Each would otherwise give a map, or fields, that are no rank's, or leave ranks waiting for each other.
+TEST_F(Ranks, UnlikeCommandLinesAreRefused) {
+  const auto refuse = [this](const std::vector<std::vector<std::string>>& commands, const std::string& what) {
+    const Outcome outcome = run(each(commands));
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_NE(outcome.err.find("shardwise: error: the ranks have different command lines: " + what),
+              std::string::npos)
+        << outcome.err;
+    EXPECT_EQ(errors_in(outcome), 1) << outcome.err;
+  };
+  refuse({coverage({}), coverage({}), coverage({"--frequency", "28GHz"})},
+         "rank 0 has no --frequency, rank 2 has --frequency 28GHz; give every rank the same");
+  refuse({coverage({"--strict"}), coverage({})}, "rank 0 has --strict, rank 1 has no --strict;");
+  std::vector<std::string> solve{"solve", "poisson", "--size",    "12x12",
+                                 "--rhs", "1",       "--devices", "host:1x1"};
+  refuse({coverage({}), solve}, "rank 0 has 'coverage', rank 1 has 'solve");
+  std::vector<std::string> other = solve;
+  other[5] = "2";
+  refuse({solve, other}, "rank 0 has --rhs 1, rank 1 has --rhs 2;");
+}
+
+TEST_F(Ranks, ARankThatNeverStartsEndsTheRun) {
+  setenv("SHARDWISE_RANK_DEADLINE", "2", 1);
+  std::vector<std::string> words = each({coverage({"--json", path("report.json")})});
+  words.insert(words.end(), {":", "-n", "1", "sleep", "60"});
+  const auto start = Clock::now();
+  const Outcome outcome = run(words);
+  EXPECT_LT(seconds_since(start), 40);
+  EXPECT_NE(outcome.code, 0);
+  EXPECT_NE(outcome.err.find("MPI has not started on all ranks within 2 s"), std::string::npos)
+      << outcome.err;
+  expect_nothing_written();
+}
+
 TEST_F(Ranks, AKilledRankEndsTheRun) {
   double seconds = 0;
   const Outcome outcome = struck([](pid_t rank) { kill(rank, SIGKILL); }, &seconds);
