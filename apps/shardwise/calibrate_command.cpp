@@ -100,7 +100,11 @@ int finish(const CalibrateText& text, const std::string& json, const DeviceSet& 
   std::string out = record.describe();
   if (devices.size() == 1) out += "  one device: there is nothing to split\n";
   if (!text.output.empty())
-    out += fmt::format("kept in {}; use it with --calibration {}\n", text.output, text.output);
+    out += record.operation == "coverage"
+               ? fmt::format("kept in {}; use it with coverage --calibration {}\n", text.output, text.output)
+               : fmt::format(
+                     "kept in {}; C++ calls use it by operation_weights = load_calibration(\"{}\", ...)\n",
+                     text.output, text.output);
   write_stdout(out);
   return 0;
 }

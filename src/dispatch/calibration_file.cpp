@@ -1,6 +1,7 @@
 // Calibrated weights in a file.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -8,6 +9,9 @@
 
 #include "shardwise/dispatch/calibrate.hpp"
 #include "shardwise/runtime/error.hpp"
+#include "shardwise/runtime/sim.hpp"
+#include "shardwise/runtime/sim_topology.hpp"
+#include "shardwise/shard/hash.hpp"
 #include "shardwise/shard/weights.hpp"
 
 namespace shardwise {
@@ -35,13 +39,31 @@ std::string build_text() {
   return fmt::format("{} {} {}", SHARDWISE_VERSION, __VERSION__, assertions);
 }
 
+/// Of a simulated machine: everything that decides what its work costs.
+std::string machine_digest(const SimTopology& machine) {
+  std::string text;
+  for (const SimDeviceModel& device : machine.devices)
+    text += fmt::format("device {} {} {} {}\n", device.memory_bytes, device.speed, device.launch_s,
+                        device.memory_bytes_per_s);
+  for (const SimLink& link : machine.links)
+    text += fmt::format("link {} {} {} {} {} {}\n", fmt::join(link.from, ","), fmt::join(link.to, ","),
+                        link.bytes_per_s, link.latency_s, static_cast<int>(link.sharing), link.peer);
+  text += fmt::format("flat {} {}\n", machine.flat_latency_s, machine.flat_bytes_per_s);
+  for (const auto& [operation, ns] : machine.ns_per_item) text += fmt::format("item {} {}\n", operation, ns);
+  return Blake3().update(text).hex().substr(0, 12);
+}
+
 /// What makes costs differ from one machine to another: model and identity; names alone mean little.
 Json devices_json(const DeviceSet& devices) {
   Json list = Json::array();
+  const SimWorld* world = devices.sim_world();
+  const std::string machine = world ? " of machine " + machine_digest(world->topology()) : "";
   for (int d = 0; d < devices.size(); ++d) {
     const DeviceInfo& info = devices[d].info();
-    list.push_back(
-        {{"name", info.name}, {"model", info.model}, {"uuid", info.uuid}, {"threads", info.threads}});
+    list.push_back({{"name", info.name},
+                    {"model", info.model},
+                    {"uuid", info.uuid + machine},
+                    {"threads", info.threads}});
   }
   return list;
 }

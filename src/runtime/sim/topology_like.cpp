@@ -17,7 +17,14 @@ constexpr double host_copy_bytes_per_s = 10e9;
 }  // namespace
 
 SimTopology topology_like(const DeviceSet& devices, std::vector<std::string>& assumptions) {
-  if (const SimWorld* world = devices.sim_world()) return world->topology();
+  if (const SimWorld* world = devices.sim_world()) {
+    assumptions.push_back(
+        fmt::format("a lane of coverage takes {:.3g} ns at speed 1, whatever the scene and the reflections: "
+                    "the simulated "
+                    "machine says so ([ns_per_item] of a machine file)",
+                    world->topology().ns_of_item("trace lanes")));
+    return world->topology();
+  }
   const int count = devices.size();
   SimTopology topology = sim_preset("1xh200");
   const SimDeviceModel h200 = topology.devices.front();
