@@ -57,7 +57,8 @@ struct Intersections : RowAnswer {
 /// The closest hit of every ray; ties go to the least global_prim_id. Rays that are not finite, have no
 /// direction, or tmax <= 0 or NaN miss, and are counted in `rejected`. State errors: a scene that is not
 /// built, has pending updates or is poisoned. Usage errors: columns of unlike lengths or in the wrong memory,
-/// weights, budgets. Triangle test: Woop, Benthin and Wald, JCGT 2(1), 2013.
+/// weights, budgets. The rays' memory stays alive and unchanged until the Pending was waited for. Triangle
+/// test: Woop, Benthin and Wald, JCGT 2(1), 2013.
 Pending<Intersections> intersect(Scene& scene, const RowSource& rays, const IntersectOptions& options = {});
 
 }  // namespace shardwise
