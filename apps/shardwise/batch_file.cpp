@@ -10,6 +10,7 @@
 #include "report_file.hpp"
 #include "run_folder.hpp"
 #include "scene/file_util.hpp"
+#include "shardwise/runtime/error.hpp"
 #include "shardwise/runtime/parse.hpp"
 #include "shardwise/shard/hash.hpp"
 
@@ -53,7 +54,13 @@ class Place {
     return value.get<std::uint64_t>();
   }
   std::uint64_t bytes(const Json& value) const {
-    if (value.is_string()) return parse_bytes(value.get<std::string>(), text_);
+    if (value.is_string()) {
+      try {
+        return parse_bytes(value.get<std::string>(), text_);
+      } catch (const Error& error) {  // in the words of an option, which it is not here
+        throw_data(error.what());
+      }
+    }
     return whole(value, 0, std::numeric_limits<std::uint64_t>::max());
   }
   std::vector<std::string> texts(const Json& value) const {
@@ -200,6 +207,13 @@ std::vector<BatchJob> parse_batch(const std::string& text, const std::string& pa
       json = parse_line(row, place);
     } catch (const Json::parse_error& error) {
       place.refuse(fmt::format("no JSON, at character {}; write one object a line", error.byte));
+    } catch (const Json::out_of_range& error) {
+      constexpr std::size_t most = 80;
+      // "... parsing '1e999'"
+      const std::string words = error.what();
+      const std::size_t number = words.find('\'');
+      place.refuse(fmt::format("a number is too large for any key{}; give a smaller one",
+                               number == std::string::npos ? "" : ": " + words.substr(number, most)));
     }
     jobs.push_back(job_of(json, place, line));
     check_unit_name(jobs.back().id, fmt::format("{}:{}: the id", path, line));

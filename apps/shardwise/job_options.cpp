@@ -100,6 +100,7 @@ Json job_devices_json(const JobReport& report) {
                     {"bus_id", device.bus_id},
                     {"state", to_string(device.state)},
                     {"jobs", device.jobs},
+                    {"failed", device.failed},
                     {"cost", device.cost},
                     {"busy_s", device.busy_s},
                     {"busy_share", number_or_null(device.busy_s / report.makespan_s)},
@@ -112,18 +113,20 @@ Json job_devices_json(const JobReport& report) {
 }
 
 std::string job_devices_text(const JobReport& report) {
-  std::vector<std::vector<std::string>> rows{{"device", "state", "jobs", "busy", "share"}};
+  std::vector<std::vector<std::string>> rows{{"device", "state", "jobs", "failed", "busy", "share"}};
   for (const JobDeviceReport& device : report.devices)
     rows.push_back(
-        {device.name, to_string(device.state), std::to_string(device.jobs), short_time(device.busy_s),
+        {device.name, to_string(device.state), std::to_string(device.jobs), std::to_string(device.failed),
+         short_time(device.busy_s),
          fmt::format("{:.1f} %", report.makespan_s > 0 ? 100 * device.busy_s / report.makespan_s : 0)});
   return table_text(rows);
 }
 
 std::string makespan_text(const JobReport& report) {
+  // Nothing ran: there is nothing to compare with.
+  if (!(report.lower_bound_s > 0)) return short_time(report.makespan_s) + " in all";
   return fmt::format("{} for what takes {} at least on these devices ({:.3f})", short_time(report.makespan_s),
-                     short_time(report.lower_bound_s),
-                     report.lower_bound_s > 0 ? report.makespan_s / report.lower_bound_s : 1.0);
+                     short_time(report.lower_bound_s), report.makespan_s / report.lower_bound_s);
 }
 
 std::string csv_field(const std::string& text) {

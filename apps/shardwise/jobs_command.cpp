@@ -17,6 +17,7 @@
 #include "batch_file.hpp"
 #include "child_process.hpp"
 #include "command.hpp"
+#include "job_folder.hpp"
 #include "job_options.hpp"
 #include "job_record.hpp"
 #include "job_worker.hpp"
@@ -140,7 +141,7 @@ bool JobsRun::is_done_by_now(std::size_t index) const {
 void JobsRun::run_command(std::size_t index, JobContext& context) {
   const BatchJob& job = batch_[index];
   const fs::path place = folder_->path() / job.id;
-  fs::create_directories(place);
+  prepare_job_folder(place, job.id);
   const DeviceInfo& device = context.device().info();
   ChildCommand command;
   command.words = job.command;
@@ -155,9 +156,7 @@ void JobsRun::run_command(std::size_t index, JobContext& context) {
                            {"SHARDWISE_THREADS", std::to_string(device.threads)},
                            {"CUDA_VISIBLE_DEVICES", ""}};
   const ChildOutcome outcome = run_child(command, [&] { return context.is_cancelled(); });
-  std::error_code ignored;
-  fs::rename(command.stdout_path, place / "stdout", ignored);
-  fs::rename(command.stderr_path, place / "stderr", ignored);
+  keep_job_output(place, job.id);
   exit_codes_[index] = outcome.exit_code;
   if (!outcome.is_good())
     throw Error(outcome.cancelled ? ErrorClass::interrupted : ErrorClass::device,
@@ -211,7 +210,7 @@ void JobsRun::on_result(std::size_t index, const JobResult& result) {
     record.run_s = result.run_s;
     record.ended = unix_time();
     const fs::path place = folder_->path() / job.id;
-    fs::create_directories(place);
+    make_job_folder(place, job.id);
     for (std::size_t i = 0; i < result.outputs.size(); ++i) {
       const auto& bytes = result.outputs[i];
       write_by_rename(place / fmt::format("output-{}.bin", i),
@@ -264,6 +263,7 @@ void JobsRun::add_up(const JobReport& round) {
     JobDeviceReport& device = sum.devices[d];
     device.state = round.devices[d].state;
     device.jobs += round.devices[d].jobs;
+    device.failed += round.devices[d].failed;
     device.cost += round.devices[d].cost;
     device.busy_s += round.devices[d].busy_s;
     device.bytes_in += round.devices[d].bytes_in;

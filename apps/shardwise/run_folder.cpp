@@ -107,9 +107,13 @@ std::string FolderOwner::text() const {
 }
 
 std::optional<std::string> read_if_there(const fs::path& path) {
+  std::error_code ignored;
+  const fs::file_status found = fs::status(path, ignored);
+  if (fs::exists(found) && !fs::is_regular_file(found))
+    throw_data(
+        fmt::format("'{}' is no regular file, which belongs there; remove or rename it", path.string()));
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
-  // What opens and cannot be read (a folder) is no file of ours.
   if (!file || (!(text << file.rdbuf()) && file.bad())) return std::nullopt;
   return std::move(text).str();
 }
@@ -122,8 +126,9 @@ void write_by_rename(const fs::path& path, std::string_view bytes) {
   if (file && std::rename(temporary.c_str(), path.c_str()) == 0) return;
   const int reason = errno;
   unlink(temporary.c_str());
-  throw Error(ErrorClass::io, fmt::format("cannot write '{}' ({}); check the folder and the space left",
-                                          path.string(), std::strerror(reason)));
+  throw Error(ErrorClass::io, fmt::format("cannot write '{}' ({}); {}", path.string(), std::strerror(reason),
+                                          reason == EISDIR ? "remove or rename the folder of that name"
+                                                           : "check the folder and the space left"));
 }
 
 void check_unit_name(const std::string& name, const std::string& what) {

@@ -67,7 +67,8 @@ class RunFolder {
 
 /// Writes a file under a name of its own, then renames it: others see all of it or none. Throws Error{io}.
 void write_by_rename(const std::filesystem::path& path, std::string_view bytes);
-/// The bytes of a file; empty where it cannot be read.
+/// The bytes of a file; empty where there is none that can be read. Throws Error{data} for what is no regular
+/// file: a pipe would be waited for.
 std::optional<std::string> read_if_there(const std::filesystem::path& path);
 /// Refuses what cannot be a folder's name: `what` begins the message.
 void check_unit_name(const std::string& name, const std::string& what);

@@ -67,11 +67,19 @@ std::filesystem::path SweepCache::path_of(const std::string& key) const {
 
 bool SweepCache::has(const std::string& key) const {
   std::error_code ignored;
-  return std::filesystem::exists(path_of(key), ignored);
+  return std::filesystem::is_regular_file(path_of(key), ignored);
 }
 
 SweepCache::Found SweepCache::find(const std::string& key) const {
-  const auto bytes = read_if_there(path_of(key));
+  const std::filesystem::path path = path_of(key);
+  std::error_code ignored;
+  // A result would not take the place of a folder, and what is in it is not ours to remove.
+  if (std::filesystem::is_directory(std::filesystem::symlink_status(path, ignored)))
+    throw_data(
+        fmt::format("'{}' is a folder where the cache keeps a result; remove or rename it", path.string()));
+  const auto there = std::filesystem::status(path, ignored);
+  if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there)) return {State::damaged, {}};
+  const auto bytes = read_if_there(path);
   if (!bytes) return {};
   auto entry = parse(*bytes);
   if (!entry) return {State::damaged, {}};

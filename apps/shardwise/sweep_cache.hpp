@@ -30,6 +30,7 @@ class SweepCache {
     State state = State::absent;
     SweepEntry entry;
   };
+  /// What is no regular file is damaged; a folder throws Error{data}.
   Found find(const std::string& key) const;
   bool has(const std::string& key) const;
   /// Replaces by rename.

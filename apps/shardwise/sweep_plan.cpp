@@ -65,6 +65,7 @@ constexpr int most_runs = 100'000;
 struct Value {
   std::vector<std::string> texts;
   std::string label;  ///< for names
+  int line = 0;
 };
 
 /// A table of the plan: for each key its values.
@@ -134,6 +135,7 @@ class PlanReader {
 
   Value value_of(const toml::node& node, const Key& key) const {
     Value value;
+    value.line = static_cast<int>(node.source().begin.line);
     if (const toml::array* list = node.as_array()) {
       if (std::string(key.name) != "tx")
         refuse(node,
@@ -195,6 +197,24 @@ class PlanReader {
     return result;
   }
 
+  /// Entries of one list that would give their runs one name.
+  void check_entries(const char* key, const std::vector<Value>& list) const {
+    std::map<std::string, std::size_t> seen;
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      const auto [first, fresh] = seen.emplace(cleaned(list[i].label), i);
+      if (fresh) continue;
+      const Value& other = list[first->second];
+      const std::string place = fmt::format("{}:{}: '{}'", path_, list[i].line, key);
+      if (other.texts == list[i].texts)
+        throw_data(fmt::format("{} lists '{}' twice, as entries {} and {}; remove one", place, list[i].label,
+                               first->second + 1, i + 1));
+      throw_data(fmt::format(
+          "{}: entries {} ('{}') and {} ('{}') give their runs one name; put one into a [[run]] of "
+          "its own, with a name",
+          place, first->second + 1, other.texts[0], i + 1, list[i].texts[0]));
+    }
+  }
+
   void expand(const toml::table& table, const Table& defaults, std::vector<SweepRun>& result) const {
     std::string name;
     Table values = read_table(table, &name);
@@ -204,6 +224,7 @@ class PlanReader {
     for (const Key& key : kKeys)
       if (const auto found = values.find(key.name); found != values.end())
         axes.emplace_back(&key, &found->second);
+    for (const auto& [key, list] : axes) check_entries(key->name, *list);
     double product = 1;
     for (const auto& axis : axes) product *= static_cast<double>(axis.second->size());
     if (static_cast<double>(result.size()) + product > most_runs)

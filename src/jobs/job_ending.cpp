@@ -64,6 +64,16 @@ JobDeviceState JobQueue::finish(std::vector<JobAttempt> attempts, std::vector<Jo
   return devices_[static_cast<std::size_t>(attempts.front().device)].report.state;
 }
 
+// Of an attempt that counts. One that the watch gave up was counted then: what it takes beyond that is in
+// nobody's makespan.
+void JobQueue::count_time(std::size_t device, const JobOutcome& outcome) {
+  using Kind = JobOutcome::Kind;
+  if (outcome.kind == Kind::declined) return;
+  devices_[device].report.busy_s += outcome.run_s;
+  if (outcome.run_s > 0 || outcome.kind == Kind::done)
+    run_times_.emplace_back(outcome.run_s, static_cast<int>(device));
+}
+
 void JobQueue::finish_one(JobAttempt& attempt, JobOutcome& outcome) {
   using Kind = JobOutcome::Kind;
   attempt.bytes.release();
@@ -72,6 +82,7 @@ void JobQueue::finish_one(JobAttempt& attempt, JobOutcome& outcome) {
   const auto device = static_cast<std::size_t>(attempt.device);
   devices_[device].report.bytes_in += outcome.bytes_in;
   devices_[device].report.bytes_out += outcome.bytes_out;
+  devices_[device].counted_until_s = clock_();
   if (outcome.kind == Kind::device_lost) lose(device, outcome.error);
   if (outcome.kind == Kind::worker_broken)
     note(fmt::format("{}: job '{}' broke its worker process, a fresh one takes over; {}",
@@ -79,12 +90,11 @@ void JobQueue::finish_one(JobAttempt& attempt, JobOutcome& outcome) {
   if (ticket->ended || ticket->attempt != attempt.number) return;
   ticket->attempt = 0;
   ticket->result.run_s = outcome.run_s;
+  count_time(device, outcome);
   if (outcome.kind == Kind::done) {
     JobDeviceReport& report = devices_[device].report;
     ++report.jobs;
     report.cost += ticket->job.cost;
-    report.busy_s += outcome.run_s;
-    run_times_.emplace_back(outcome.run_s, attempt.device);
     double& expected = expected_[ticket->job.program.state()];
     expected = expected == 0 ? outcome.run_s : 0.75 * expected + 0.25 * outcome.run_s;
     ticket->result.outputs = std::move(outcome.outputs);
@@ -101,6 +111,7 @@ void JobQueue::finish_one(JobAttempt& attempt, JobOutcome& outcome) {
     return end(ticket, JobStatus::cancelled,
                JobError{ErrorClass::interrupted, fmt::format("job '{}' on {}: cancelled while it ran",
                                                              ticket->id, device_name(attempt.device))});
+  if (outcome.kind != Kind::collateral) ++devices_[device].report.failed;
   const int retries = ticket->job.retries.value_or(options_.retries);
   ticket->last_failure = JobError{outcome.error_class, outcome.error};
   switch (outcome.kind) {
@@ -202,6 +213,8 @@ double JobQueue::look_after_the_late() {
     JobOutcome outcome;
     outcome.kind = JobOutcome::Kind::timed_out;
     outcome.error_class = ErrorClass::device;
+    // A device does one thing at a time: before that it was at what came before.
+    outcome.run_s = std::max(now - std::max(running.begun_s, device.counted_until_s), 0.0);
     outcome.error = fmt::format("its program has not returned within its timeout of {:g} s",
                                 ticket->job.timeout_s.value_or(options_.timeout_s));
     finish_one(attempt, outcome);

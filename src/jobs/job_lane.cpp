@@ -256,10 +256,14 @@ void JobLane::finish_front() {
   for (const JobAttempt& attempt : flight.attempts)
     timeout += attempt.ticket->job.timeout_s.value_or(options_.timeout_s);
   const double left = std::max(timeout - (now() - begun), 0.0);
-  if (!comes(flight.done, devices_.master(), left)) return finish_late(std::move(flight), timeout);
+  const auto count = static_cast<double>(flight.attempts.size());
+  if (!comes(flight.done, devices_.master(), left)) {
+    const double so_far_s = std::max(now() - begun, 0.0) / count;
+    return finish_late(std::move(flight), timeout, so_far_s);
+  }
   const double end = end_time(flight.done);
   last_end_s_ = end;
-  const double run_s = (end - begun) / static_cast<double>(flight.attempts.size());
+  const double run_s = (end - begun) / count;
   const LaneStore::Counts counts = store_.take_counts();
   if (counts.hits + counts.misses + counts.evictions > 0)
     queue_.count_cache(device_, counts.hits, counts.misses, counts.evictions);
@@ -267,7 +271,7 @@ void JobLane::finish_front() {
   for (const auto& context : flight.contexts) good = good && !context->error;
   if (!good) return finish_failed(std::move(flight), run_s);
   // Sim's clock is not ours: what took too long there did so in virtual time, and is over.
-  if (end - begun > timeout && devices_.sim_world()) return finish_late(std::move(flight), timeout);
+  if (end - begun > timeout && devices_.sim_world()) return finish_late(std::move(flight), timeout, run_s);
   std::vector<JobOutcome> outcomes;
   for (std::size_t i = 0; i < flight.attempts.size(); ++i) outcomes.push_back(success(flight, i, run_s));
   // The watch may have given the attempt up while its program was running: it is back now.
@@ -393,11 +397,12 @@ void JobLane::drop_others(const std::string& why) {
   }
 }
 
-void JobLane::finish_late(Flight flight, double timeout_s) {
+void JobLane::finish_late(Flight flight, double timeout_s, double run_s) {
   std::vector<JobOutcome> outcomes(flight.attempts.size());
   for (JobOutcome& outcome : outcomes) {
     outcome.kind = JobOutcome::Kind::timed_out;
     outcome.error_class = ErrorClass::device;
+    outcome.run_s = run_s;
     outcome.error = fmt::format("not done within its timeout of {:g} s (device {}, stream '{}')", timeout_s,
                                 devices_.master().name(), compute_->name());
     if (flight.attempts.size() > 1) outcome.kind = JobOutcome::Kind::collateral;

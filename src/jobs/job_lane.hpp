@@ -66,7 +66,7 @@ class JobLane {
   /// The error that the streams hold, root before consequence; clears them.
   std::exception_ptr take_stream_error();
   void finish_failed(Flight flight, double run_s);
-  void finish_late(Flight flight, double timeout_s);
+  void finish_late(Flight flight, double timeout_s, double run_s);
   void drop_others(const std::string& why);
   /// Asks the device for a sign of life. Its state in the queue follows.
   void probe();

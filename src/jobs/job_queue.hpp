@@ -158,11 +158,12 @@ class JobQueue {
     std::deque<Ticket> queue;
     std::uint64_t queued_cost = 0;
     double suspect_since_s = 0;
+    double counted_until_s = 0;  ///< when the last attempt there was over, or given up
   };
   struct Running {
     Ticket ticket;
     std::uint64_t number;
-    double deadline_s;
+    double begun_s, deadline_s;
   };
 
   // All of these under mutex_.
@@ -180,6 +181,7 @@ class JobQueue {
   void requeue(const Ticket& ticket);
   void end(const Ticket& ticket, JobStatus status, std::optional<JobError> error);
   void end_failed(const Ticket& ticket, ErrorClass error_class, const std::string& why);
+  void count_time(std::size_t device, const JobOutcome& outcome);
   void finish_one(JobAttempt& attempt, JobOutcome& outcome);
   void lose(std::size_t device, const std::string& why);
   void move_queue_of(std::size_t device);

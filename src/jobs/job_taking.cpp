@@ -129,7 +129,7 @@ JobQueue::Taken JobQueue::take(int device, int committed, std::uint64_t evictabl
     const double timeout = attempt.ticket->job.timeout_s.value_or(options_.timeout_s);
     if (std::isfinite(timeout) && waits_ && !is_isolated(device, *program))
       running_[attempt.number] = {
-          attempt.ticket, attempt.number,
+          attempt.ticket, attempt.number, now,
           now + timeout * static_cast<double>(taken.attempts.size() * (committed > 0 ? 2 : 1)) +
               kLateSeconds};
   }

@@ -122,16 +122,75 @@ TEST_F(Hostile, AFolderThatCannotBeWrittenEndsTheRun) {
   EXPECT_EQ(claims.code, 1);
   EXPECT_NE(claims.err.find("cannot write '"), std::string::npos) << claims.err;
   std::filesystem::remove_all(path("out"));
-  batch = R"({"id": "a", "cost": 9, "command": ["sh", "-c", "rm -rf )" + path("out/a") + "; touch " +
-          path("out/a") + R"("]})";
+  batch = R"({"id": "a", "cost": 9, "command": ["mkdir", ")" + path("out/a/result.json") + R"("]})";
   for (int i = 0; i < 30; ++i)
     batch.append("\n{\"id\": \"b").append(std::to_string(i)).append(R"(", "command": ["sleep", "0.1"]})");
   const auto begin = std::chrono::steady_clock::now();
   const Outcome results = jobs(batch);
   EXPECT_EQ(results.code, 1);
-  EXPECT_NE(results.err.find(path("out/a")), std::string::npos) << results.err;
+  EXPECT_NE(results.err.find("cannot write '" + path("out/a/result.json") +
+                             "' (Is a directory); remove or rename the folder of that name"),
+            std::string::npos)
+      << results.err;
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(2900))
       << "the rest did not run";
+}
+
+// What a job puts where its folder was is taken away, and nothing is written through it.
+TEST_F(Hostile, AJobThatReplacesItsFolderIsNamed) {
+  const std::string place = path("out/a");
+  std::filesystem::create_directory(path("elsewhere"));
+  write("elsewhere/precious", "data");
+  write("file", "kept");
+  const auto expect_replaced = [&](const std::string& command, const std::string& what) {
+    std::filesystem::remove_all(path("out"));
+    const Outcome outcome =
+        jobs(R"({"id": "a", "command": ["sh", "-c", "echo said; rm -rf )" + place + command + R"("]})");
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_NE(outcome.err.find("warning: job 'a' " + what), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find("is lost"), std::string::npos) << outcome.err;
+    EXPECT_TRUE(std::filesystem::is_directory(std::filesystem::symlink_status(place)));
+    EXPECT_TRUE(exists("out/a/result.json"));
+    EXPECT_FALSE(exists("out/a/stdout"));
+  };
+  expect_replaced("; ln -s " + path("elsewhere") + " " + place,
+                  "replaced its folder '" + place + "' by a link");
+  expect_replaced("; ln -s " + path("nowhere") + " " + place,
+                  "replaced its folder '" + place + "' by a link");
+  expect_replaced("; ln " + path("file") + " " + place, "replaced its folder '" + place + "' by a file");
+  expect_replaced("", "removed its folder '" + place + "'");
+  expect_replaced("; mkdir " + place, "removed or replaced its '" + place + "/stdout.part'");
+  const auto entries = std::filesystem::directory_iterator(path("elsewhere"));
+  EXPECT_EQ(std::distance(begin(entries), end(entries)), 1) << "nothing was written there";
+  EXPECT_EQ(read("elsewhere/precious"), "data");
+  EXPECT_EQ(read("file"), "kept");
+}
+
+// One job lays a link where another's folder or output will be: found before the other begins.
+TEST_F(Hostile, LinksLaidForAnotherJobAreNotFollowed) {
+  std::filesystem::create_directory(path("elsewhere"));
+  write("target", "kept");
+  const Outcome outcome = jobs(
+      R"({"id": "a", "cost": 9, "command": ["sh", "-c", "ln -s )" + path("elsewhere") + " " + path("out/b") +
+      "; mkdir " + path("out/c") + "; ln -s " + path("target") + " " + path("out/c/stdout.part") + R"("]})" +
+      "\n" + R"({"id": "b", "command": ["echo", "b"]})" + "\n" + R"({"id": "c", "command": ["echo", "c"]})");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("job 'b' "), std::string::npos) << outcome.err;
+  EXPECT_TRUE(std::filesystem::is_empty(path("elsewhere")));
+  EXPECT_EQ(read("out/b/stdout"), "b\n");
+  EXPECT_EQ(read("target"), "kept");
+  EXPECT_EQ(read("out/c/stdout"), "c\n");
+}
+
+// A pipe opens only once somebody writes to it.
+TEST_F(Hostile, APipeInPlaceOfAResultIsNotWaitedFor) {
+  const std::string line = R"({"id": "a", "command": ["true"]})";
+  ASSERT_EQ(jobs(line).code, 0);
+  std::filesystem::remove(path("out/a/result.json"));
+  ASSERT_EQ(mkfifo(path("out/a/result.json").c_str(), 0600), 0);
+  expect_one_line_error(
+      jobs(line), 3,
+      path("out/a/result.json") + "' is no regular file, which belongs there; remove or rename it");
 }
 
 // Each takes many seconds, in a step that does no more than prepare.

@@ -120,6 +120,34 @@ TEST_F(JobsProgram, FailFastTimeoutAndRetries) {
   EXPECT_EQ(Json::parse(read("out/third/result.json"))["status"], "done");
 }
 
+// A device is busy with what fails, too.
+TEST_F(JobsProgram, FailedJobsCountAsTimeOfTheirDevices) {
+  const std::string file =
+      batch({R"({"id": "slow", "timeout_s": 0.5, "command": ["sleep", "30"]})",
+             R"({"id": "bad", "retries": 1, "command": ["sh", "-c", "sleep 0.2; exit 1"]})"});
+  const std::vector<std::string> words{"jobs", file, "-o", path("out"), "--devices", "host:1x1"};
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = words;
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  const Json report = report_of(run(with({"--json", "-"})), 1);
+  const Json& device = report["devices"][0];
+  EXPECT_EQ(device["jobs"], 0);
+  EXPECT_EQ(device["failed"], 3) << "attempts";
+  EXPECT_GE(device["busy_s"].get<double>(), 0.9);
+  EXPECT_LE(device["busy_share"].get<double>(), 1.001);
+  EXPECT_GE(report["lower_bound_s"].get<double>(), 0.9);
+  EXPECT_LE(report["lower_bound_s"].get<double>(), report["makespan_s"].get<double>() * 1.001);
+  EXPECT_NE(run(with({})).out.find("failed"), std::string::npos);
+  // Nothing ran, and there is nothing to compare with.
+  fs::remove_all(path("out"));
+  batch({R"({"id": "large", "bytes": "2Ki", "command": ["true"]})"});
+  const Outcome none = run(with({"--memory", "1Ki"}));
+  EXPECT_NE(none.out.find(" in all\n"), std::string::npos) << none.out;
+  EXPECT_EQ(none.out.find("at least"), std::string::npos) << none.out;
+}
+
 // Killed half-way, without a chance to clean up: the rerun does only the rest.
 TEST_F(JobsProgram, AKilledRunIsTakenUp) {
   std::vector<std::string> lines;
@@ -297,6 +325,11 @@ TEST_F(JobsProgram, BatchErrorsNameLineAndKey) {
   refuse({R"({"id": "a", "command": "true"})"}, "batch.jsonl:1: command: is \"true\"; give a list of texts");
   refuse({R"({"id": "a", "command": ["true"], "cost": 0})"},
          "batch.jsonl:1: cost: is 0; give a whole number from 1");
+  refuse({good, R"({"id": "b", "command": ["true"], "cost": 1e999})"},
+         "batch.jsonl:2: a number is too large for any key: '1e999'; give a smaller one");
+  for (const char* bytes : {R"("-1")", R"("1Xi")", "-1", "0.5"})
+    refuse({good, std::string(R"({"id": "b", "command": ["true"], "bytes": )") + bytes + "}"},
+           "batch.jsonl:2: bytes: ");
   refuse({R"({"id": "a", "command": ["true"], "timeout_s": -1})"}, "batch.jsonl:1: timeout_s: is -1");
   refuse({R"({"id": "a", "cuda": {"file": "x.cu", "kernel": "k", "gridd": 4}})"},
          "batch.jsonl:1: cuda: unknown key 'gridd'; did you mean 'grid'?");

@@ -2,6 +2,7 @@
 // get wrong.
 
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <chrono>
 #include <nlohmann/json.hpp>
@@ -127,6 +128,26 @@ TEST_F(Sweep, ADamagedEntryIsComputedAgainAndReported) {
   }
 }
 
+// A pipe would be waited for; what is in a folder is not ours to remove.
+TEST_F(Sweep, AnEntryThatIsNoFile) {
+  plan(kPlan);
+  sweep();
+  const auto rows = table();
+  const std::string entry = "out/cache/" + rows[2][8] + ".run";
+  fs::remove(path(entry));
+  ASSERT_EQ(mkfifo(path(entry).c_str(), 0600), 0);
+  const Json report = sweep();
+  EXPECT_EQ(report["computed"], 1);
+  EXPECT_EQ(report["damaged"], Json::array({rows[2][0]}));
+  EXPECT_TRUE(fs::is_regular_file(path(entry))) << "replaced";
+  fs::remove(path(entry));
+  fs::create_directory(path(entry));
+  write(entry + "/precious", "data");
+  expect_one_line_error(run(command()), 3,
+                        path(entry) + "' is a folder where the cache keeps a result; remove or rename it");
+  EXPECT_EQ(read(entry + "/precious"), "data");
+}
+
 TEST_F(Sweep, AKilledSweepResumes) {
   plan(std::string(kPlan) + "seed = [1, 2, 3, 4, 5, 6]\nbounces = 8\n");
   const auto kept = [&] {
@@ -190,6 +211,12 @@ TEST_F(Sweep, PlanErrorsNameLineAndKey) {
   refuse(run_table + "strict = \"yes\"\n", "'strict' is 'yes'; write true or false");
   refuse("[[run]]\nscene = \"scene.xml\"\n", "plan.toml:1: run 'scene': coverage needs a transmitter");
   refuse(run_table + run_table, "plan.toml:4: the run 'scene' is that of line 1, too");
+  refuse(run_table + "frequency = [\"1GHz\",\n  2e9, \"1GHz\"]\n",
+         "plan.toml:5: 'frequency' lists '1GHz' twice, as entries 1 and 3; remove one");
+  refuse("[[run]]\nscene = \"scene.xml\"\nname = \"x\"\ntx = [\"0,0,30\", \"0,0,30\"]\n",
+         "plan.toml:4: 'tx' lists '0,0,30' twice, as entries 1 and 2; remove one");
+  refuse(run_table + "frequency = [\"1 GHz\", \"1_GHz\"]\n",
+         "plan.toml:4: 'frequency': entries 1 ('1 GHz') and 2 ('1_GHz') give their runs one name");
   refuse("[[run]]\nscene = \"nowhere.xml\"\ntx = \"0,0,30\"\n", "nowhere.xml', which does not exist");
   refuse(run_table + "area = \"1,1,0,0\"\n", "--area is empty");
   expect_one_line_error(run({"sweep", path("missing.toml"), "-o", path("out")}), 3, "missing.toml");

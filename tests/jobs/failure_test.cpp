@@ -300,6 +300,17 @@ TEST(JobTimeouts, AJobPastItsTimeoutIsRetriedElsewhereAndItsDeviceComesBack) {
   ASSERT_EQ(results[0].status, JobStatus::done) << results[0].error->message;
   EXPECT_EQ(results[0].output<int>(0), std::vector<int>{2}) << "the late result does not count";
   EXPECT_EQ(results[0].attempts, 2);
+  const auto expect_counted = [&] {
+    const JobReport report = jobs.report();
+    double busy = 0;
+    std::uint64_t failed = 0;
+    for (const JobDeviceReport& device : report.devices) busy += device.busy_s, failed += device.failed;
+    EXPECT_EQ(failed, 1u);
+    EXPECT_GE(busy, 0.39) << "until it was given up";
+    EXPECT_GE(report.lower_bound_s, 0.39);
+    EXPECT_LE(report.lower_bound_s, report.makespan_s * 1.001);
+  };
+  expect_counted();
   // In the call, where only the watch sees it.
   calls = 0;
   job.program = JobProgram::native(
@@ -314,6 +325,7 @@ TEST(JobTimeouts, AJobPastItsTimeoutIsRetriedElsewhereAndItsDeviceComesBack) {
   results = jobs.run({job});
   ASSERT_EQ(results[0].status, JobStatus::done) << results[0].error->message;
   EXPECT_EQ(std::any_cast<int>(results[0].value), 2);
+  expect_counted();
   jobs.drain();
   expect_all_ok(jobs);
   expect_at_rest(jobs);

@@ -178,6 +178,9 @@ void run_schedule(std::uint64_t seed) {
     ASSERT_EQ(cancelled, 0u);
   }
   const JobReport report = jobs.report();
+  EXPECT_LE(report.lower_bound_s, report.makespan_s * 1.001);
+  for (const JobDeviceReport& device : report.devices)
+    EXPECT_LE(device.busy_s, report.makespan_s * 1.001) << device.name << " does one thing at a time";
   if (!streamed) {
     ASSERT_EQ(report.jobs, given.size());
     ASSERT_EQ(report.done, done);

@@ -75,8 +75,9 @@ struct JobDeviceReport {
   JobDeviceState state = JobDeviceState::ok;
   std::string why_lost;
   std::uint64_t jobs = 0;     ///< done there
-  std::uint64_t cost = 0;     ///< of them
-  double busy_s = 0;          ///< sum of their run times
+  std::uint64_t failed = 0;   ///< attempts there that failed or were past their timeout
+  std::uint64_t cost = 0;     ///< of the jobs done
+  double busy_s = 0;          ///< run times of all attempts that ran there, whatever became of them
   std::uint64_t workers = 0;  ///< worker processes that were started for it (JobOptions::isolate)
   std::uint64_t bytes_in = 0, bytes_out = 0;
   std::uint64_t cache_hits = 0, cache_misses = 0, cache_evictions = 0;
@@ -87,7 +88,7 @@ struct JobReport {
   std::size_t jobs = 0, done = 0, failed = 0, cancelled = 0;
   std::vector<JobDeviceReport> devices;
   double makespan_s = 0;      ///< from the first job given to the last one ended
-  double lower_bound_s = 0;   ///< of any order of the run times that were measured
+  double lower_bound_s = 0;   ///< of any order of the run times that were measured, of failed attempts, too
   std::uint64_t retries = 0;  ///< attempts beyond the first of a job
   std::uint64_t steals = 0;   ///< jobs that ran on another device than planned
   std::uint64_t spills = 0;   ///< jobs that content placement put elsewhere than on their content device
