@@ -165,6 +165,7 @@ int run(const CoverageText& text) {
   if (has_ranks()) report.ranks = gather_coverage_reports(main_run.result.dispatch, runner.transport());
   report.result = &main_run.result;
   report.seconds = main_run.seconds;
+  report.virtual_s = main_run.virtual_s;
   if (text.verify) {
     CoverageOptions again = request.options;
     again.split = SplitOptions{};

@@ -157,6 +157,7 @@ Json coverage_json(const CoverageReport& report) {
   json["lanes"] = result.lanes;
   json["segments_traced"] = result.segments;
   json["seconds"] = report.seconds;
+  if (report.virtual_s > 0) json["virtual_s"] = report.virtual_s;
   json["segments_per_second"] = number_or_null(static_cast<double>(result.segments) / report.seconds);
   json["cells"] = {{"open", report.census.open},
                    {"los", report.census.line_of_sight},
@@ -220,9 +221,12 @@ std::string coverage_text(const CoverageReport& report) {
   }
   if (rows.size() > 1 && report.ranks.is_null()) text += table_text(rows) + "\n";
   text += fmt::format(
-      "{} lanes, {} segments in {}, {} segments/s{}\ndigest {}\n",
+      "{} lanes, {} segments in {}{}, {} segments/s{}\ndigest {}\n",
       short_count(static_cast<double>(result.lanes)), short_count(static_cast<double>(result.segments)),
-      short_time(report.seconds), short_count(static_cast<double>(result.segments) / report.seconds),
+      short_time(report.seconds),
+      report.virtual_s > 0 ? fmt::format(" of this machine's time ({} virtual)", short_time(report.virtual_s))
+                           : "",
+      short_count(static_cast<double>(result.segments) / report.seconds),
       result.dispatch.mode.empty() ? ""
                                    : fmt::format(" ({}: {})", result.dispatch.mode, result.dispatch.reason),
       report.digest);

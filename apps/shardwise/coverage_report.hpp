@@ -35,6 +35,7 @@ struct CoverageReport {
   SceneCounts scene;
   const CoverageResult* result = nullptr;
   double seconds = 0;
+  double virtual_s = 0;  ///< on simulated devices' clock, where all of it was one call
   CellCensus census;
   Verification verification;
   std::vector<std::int64_t> open_reached;  ///< [transmitters] open cells with a crossing; empty: not known

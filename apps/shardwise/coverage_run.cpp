@@ -99,12 +99,15 @@ CoverageRun CoverageRunner::finish_call(
     }
   };
   CoverageRun run;
+  const SimWorld* world = devices().sim_world();
+  const double virtual_start = world ? world->virtual_time() : 0;
   run.result = call_library(call);
   run.seconds = seconds_since(start);
+  if (world) run.virtual_s = world->virtual_time() - virtual_start;
   for (const DeviceFailure& failure : run.result.dispatch.failures)
     log_warning(
         fmt::format("{}; {} lanes ran again on the devices that are left", failure.error, failure.rerun));
-  if (const SimWorld* world = devices().sim_world())
+  if (world)
     if (const std::vector<RaceReport> races = world->races(); !races.empty())
       throw Error(ErrorClass::internal,
                   fmt::format("{} ({} in all); this is a bug in shardwise: nothing was written",

@@ -16,7 +16,8 @@ namespace shardwise::program {
 
 struct CoverageRun {
   CoverageResult result;
-  double seconds = 0;  ///< of the call, without reading and building the scene
+  double seconds = 0;    ///< of the call, without reading and building the scene
+  double virtual_s = 0;  ///< the same on simulated devices' clock; 0 on others
 };
 
 /// A scene on the devices, ready for calls. Every call can be stopped by a signal, and on sim devices a race
