@@ -391,9 +391,11 @@ int JobsRun::finish() {
   if (text_.json == "-") {
     write_stdout(json_text(report));
   } else {
-    std::string text =
-        fmt::format("{} jobs: {} done ({} before), {} failed, {} cancelled{}\n", batch_.size(), done, kept_,
-                    failed, cancelled, undone > 0 ? fmt::format(", {} not begun", undone) : "");
+    const std::size_t elsewhere = done + failed - kept_ - here;
+    std::string text = fmt::format(
+        "{} jobs: {} done ({} before), {} failed, {} cancelled{}{}\n", batch_.size(), done, kept_, failed,
+        cancelled, undone > 0 ? fmt::format(", {} not begun", undone) : "",
+        elsewhere > 0 && !has_ranks() ? fmt::format("; {} of them by other processes", elsewhere) : "");
     if (has_ranks()) text += "\n" + rank_table(of_ranks, "jobs");
     if (here > 0) text += fmt::format("\n{}\n{}\n", job_devices_text(report_), makespan_text(report_));
     write_stdout(text + fmt::format("table: {}\n", (folder_->path() / "results.csv").string()));
@@ -453,6 +455,8 @@ int run(const JobsText& text) {
   if (text.isolate && std::ranges::any_of(batch, [](const BatchJob& job) { return job.cuda.has_value(); })) {
     options.isolate = JobIsolation::process;
     options.worker_command = job_worker_command();
+  } else if (text.isolate && is_first_rank()) {
+    log_note("--isolate changes nothing: all jobs are commands, which are processes anyway");
   }
   JobsRun jobs(text, std::move(batch), devices, std::move(options));
   if (text.dry_run) return is_first_rank() ? jobs.dry_run() : 0;
