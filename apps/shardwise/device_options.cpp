@@ -39,7 +39,8 @@ void add_device_options(CLI::App& app, DeviceOptions& options) {
 }
 
 void add_split_options(CLI::App& app, DeviceOptions& options) {
-  app.add_option("--weights", options.weights, "Shares of the devices, a ratio: 3,1 (default: by threads, GPUs alike)")
+  app.add_option("--weights", options.weights,
+                 "Shares of the devices, a ratio: 3,1 (default: by threads, GPUs alike)")
       ->type_name("W,W,..")
       ->group("Devices");
   app.add_option("--calibration", options.calibration,
