@@ -64,11 +64,6 @@ WireWriter& WireWriter::number(std::uint64_t value) {
   return *this;
 }
 
-WireWriter& WireWriter::real(double value) {
-  bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
-  return *this;
-}
-
 WireWriter& WireWriter::text(std::string_view value) {
   number(value.size());
   bytes_.append(value);
@@ -85,12 +80,6 @@ std::string_view WireReader::take(std::uint64_t bytes) {
 
 std::uint64_t WireReader::number() {
   std::uint64_t value = 0;
-  std::memcpy(&value, take(sizeof value).data(), sizeof value);
-  return value;
-}
-
-double WireReader::real() {
-  double value = 0;
   std::memcpy(&value, take(sizeof value).data(), sizeof value);
   return value;
 }

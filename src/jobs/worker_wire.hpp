@@ -29,7 +29,6 @@ const char* to_string(WireType type) noexcept;
 class WireWriter {
  public:
   WireWriter& number(std::uint64_t value);
-  WireWriter& real(double value);
   WireWriter& text(std::string_view value);
   const std::string& bytes() const { return bytes_; }
 
@@ -42,7 +41,6 @@ class WireReader {
  public:
   WireReader(WireType type, std::string_view bytes) : type_(type), bytes_(bytes) {}
   std::uint64_t number();
-  double real();
   std::string text();
   /// The length of a list whose entries take 8 bytes at least.
   std::size_t count();

@@ -98,14 +98,14 @@ Window joined(const std::vector<Window>& windows, int begin, int end) {
 }
 
 /// What each rank and those behind it add to.
-std::vector<GridBytes> grids_of_trees(const CoveragePlan& plan, const std::vector<Window>& windows) {
-  const std::uint64_t grid = static_cast<std::uint64_t>(plan.cell_count()) * sizeof(ExactCell);
+std::vector<GridBytes> grids_of_trees(const CoveragePlan& plan, const std::vector<Window>& windows,
+                                      std::uint64_t grid_bytes) {
   const int size = static_cast<int>(windows.size());
   std::vector<GridBytes> grids;
   for (int r = 0; r < size; ++r) {
     const auto [first, count] = plan.grids_of(joined(windows, r, end_of_rank_tree(r, size)));
-    grids.push_back(
-        {static_cast<std::uint64_t>(first) * grid, static_cast<std::uint64_t>(first + count) * grid});
+    grids.push_back({static_cast<std::uint64_t>(first) * grid_bytes,
+                     static_cast<std::uint64_t>(first + count) * grid_bytes});
   }
   return grids;
 }
@@ -144,8 +144,8 @@ CoverageResult coverage_on_ranks(Communicator& ranks, Scene& scene, const Covera
   request.held_lanes =
       devices != nullptr ? whole : joined(windows, rank, end_of_rank_tree(rank, ranks.size()));
   CoveragePlan plan = plan_coverage(scene, std::move(request));
-  const std::vector<GridBytes> grids = grids_of_trees(plan, windows);
   const auto grid_bytes = static_cast<std::uint64_t>(plan.cell_count()) * sizeof(ExactCell);
+  const std::vector<GridBytes> grids = grids_of_trees(plan, windows, grid_bytes);
   const std::uint64_t held_from = static_cast<std::uint64_t>(plan.master_grids().first) * grid_bytes;
   CoverageResult result = run_coverage(scene, std::move(plan)).get();
   const bool first = rank == 0;
