@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "grid/backends.hpp"
+#include "grid/few_iterations.hpp"
 #include "shardwise/grid/solvers.hpp"
 #include "shardwise/runtime/error.hpp"
 #include "shardwise/runtime/sim.hpp"
@@ -16,13 +17,7 @@ namespace {
 std::vector<double> solve(const CartesianGrid& g, const DeviceSet& devices) {
   const Blocks blocks(g, cut_on(devices, g, {3}));
   PreparedOperator<double> a(-laplacian(g) + 2.0 * identity(), blocks);
-  Field<double> u(blocks, "u");
-  u.fill(0);
-  SolverOptions<double> options;
-  options.max_iterations = 4;
-  options.rtol = 1e-30;
-  (void)conjugate_gradient(a, u, make_field(blocks, random_cells<double>(g, 5), "f"), options);
-  return u.gather();
+  return few_iterations(a, blocks, g);
 }
 
 TEST(GridFaults, EveryFaultEndsTheSolveWithItsCause) {
