@@ -33,7 +33,7 @@ constexpr double kGraceSeconds = 2;
 /// Shorter than PIPE_BUF, hence written and read whole.
 struct Message {
   std::int32_t group;    ///< > 0
-  std::int32_t session;  ///< 0: forget it
+  std::int32_t session;  ///< 0 where its leader is in another process namespace: as good a name as others
 };
 
 std::atomic<int> channel_to_keeper{-1};
@@ -162,7 +162,7 @@ void tell_keeper(pid_t number) {
 void forget_group(pid_t number) {
   const int channel = channel_to_keeper.load();
   if (channel < 0) return;
-  const Message message{number, 0};
+  const Message message{number, kForgetGroup};
   ssize_t written = 0;
   do written = write(channel, &message, sizeof message);
   while (written < 0 && errno == EINTR);
@@ -178,8 +178,8 @@ int keep_groups(int channel, double grace_seconds) {
     if (got < 0 && errno == EINTR) continue;
     if (got == 0) break;
     // Not ours: somebody typed the word.
-    if (got != sizeof message || message.group <= 1 || message.session < 0) return 2;
-    if (message.session == 0)
+    if (got != sizeof message || message.group <= 1 || message.session < kForgetGroup) return 2;
+    if (message.session == kForgetGroup)
       groups.erase(message.group);
     else
       groups[message.group] = message.session;

@@ -17,6 +17,9 @@ namespace shardwise::program {
 /// The word after the program's name that makes it a keeper.
 inline constexpr const char* kKeeperWord = "--keep-process-groups-of-parent";
 
+/// In the place of a session on the channel: forget the group.
+inline constexpr int kForgetGroup = -1;
+
 /// Starts the keeper, once a process; it ends with us. Without one (no /proc, too many processes) a warning
 /// says what may stay behind after a SIGKILL.
 void begin_keeping();

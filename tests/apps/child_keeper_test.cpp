@@ -80,8 +80,9 @@ TEST(ChildKeeper, EndsWhatIsLeftAndNothingElse) {
   Sleeper left(Sleeper::Place::group), forgotten(Sleeper::Place::group), untold(Sleeper::Place::group);
   // Another process got the number of a group that is no more: it is in another session.
   Sleeper stranger(Sleeper::Place::session);
-  EXPECT_EQ(run_keeper_with(
-                {left.id(), session, forgotten.id(), session, stranger.id(), session, forgotten.id(), 0}, 2),
+  EXPECT_EQ(run_keeper_with({left.id(), session, forgotten.id(), session, stranger.id(), session,
+                             forgotten.id(), kForgetGroup},
+                            2),
             0);
   EXPECT_EQ(left.end(), SIGTERM);
   EXPECT_TRUE(forgotten.is_alive());
@@ -105,6 +106,7 @@ TEST(ChildKeeper, NonsenseEndsIt) {
   EXPECT_EQ(run_keeper_with({left.id(), getsid(0), 0, getsid(0)}, 0), 2);
   EXPECT_EQ(run_keeper_with({left.id(), getsid(0), 1, getsid(0)}, 0), 2);
   EXPECT_EQ(run_keeper_with({left.id(), getsid(0), -5, getsid(0)}, 0), 2);
+  EXPECT_EQ(run_keeper_with({left.id(), getsid(0), left.id(), kForgetGroup - 1}, 0), 2);
   EXPECT_EQ(run_keeper_with({left.id(), getsid(0), 7}, 0), 2) << "half a message";
   EXPECT_TRUE(left.is_alive());
 }

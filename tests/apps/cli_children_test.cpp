@@ -88,6 +88,23 @@ TEST_F(Children, AreEndedWithWhatTheyStartedWhenTheProgramIsKilled) {
   EXPECT_TRUE(comes_true([&] { return !lives(keeper); }));
 }
 
+// In a container our session may be led from outside, and then has no number.
+TEST_F(Children, AreEndedInAProcessNamespace) {
+  const std::string enter = "unshare --user --map-root-user --pid --fork --mount-proc ";
+  if (std::system((enter + "true 2> /dev/null").c_str()) != 0)
+    GTEST_SKIP() << "no process namespace to be had here (unshare of util-linux, and the right to use it)";
+  // The first process of a namespace stays: its end would be everybody's.
+  write("first.sh", R"(noted=$1; shift
+"$@" &
+comes_true() { i=0; until "$@"; do test $((i += 1)) -lt 1000 || return 1; sleep 0.02; done; }
+has_ended() { ! grep -q '^State:.*[^Z] (' /proc/$(cat $noted)/status 2> /dev/null; }
+comes_true test -e $noted && kill -KILL $! && comes_true has_ended
+)");
+  std::string line = enter + "sh " + path("first.sh") + " " + path("grandchild") + " " SHARDWISE_PROGRAM;
+  for (const std::string& word : command_that_leaves_a_child(":")) line += " " + word;
+  EXPECT_EQ(std::system(line.c_str()), 0);
+}
+
 TEST_F(Children, ThatIgnoreBeingAskedAreKilled) {
   RunningProgram program(folder_, command_that_leaves_a_child("trap '' TERM"));
   const pid_t grandchild = noted("grandchild");
