@@ -134,6 +134,52 @@ TEST(GridGpu, TheMarchHasTheBitsOfOneThreadACell) {
     }
 }
 
+/// Adjoints by gathering: columns and shells, with ghosts folded at once and in steps, and cell by cell.
+TEST(GridGpu, GathersHaveTheHostsBits) {
+  if (gpu_count() == 0) GTEST_SKIP() << "no CUDA device answers";
+  const auto adjoint = []<class T>(T, const Operator& op, const Blocks& blocks, bool plain) {
+    PrepareOptions options;
+    options.adjoint = AdjointForm::reduce;
+    options.plain_kernels = plain;
+    PreparedOperator<T> a(op, blocks, options);
+    const Field<T> y = make_field(blocks, random_cells<T>(blocks.grid(), 2), "y");
+    Field<T> out = make_field(blocks, random_cells<T>(blocks.grid(), 3), "out");
+    a.apply_adjoint(out, y, T(1.5), T(-0.25));
+    std::vector<T> result = out.gather();
+    a.apply_adjoint(out, y);
+    const std::vector<T> again = out.gather();
+    result.insert(result.end(), again.begin(), again.end());
+    return result;
+  };
+  const auto check_gathers = [&](const CartesianGrid& g) {
+    for (const LeafCase& c : leaf_cases(g))
+      for (const int parts : {1, 2, 3}) {
+        if (parts > g.cells(g.dims() - 1)) continue;
+        const Blocks host(g, Serial{parts});
+        const auto f = adjoint(0.0f, c.op, host, false);
+        const auto d = adjoint(0.0, c.op, host, false);
+        for (const DeviceSet& devices : gpu_sets())
+          for (const bool plain : {false, true}) {
+            if (parts < devices.size()) continue;
+            SCOPED_TRACE(c.name + " " + g.shape_text() + " on " + devices.spec() + " parts " +
+                         std::to_string(parts) + (plain ? " plain" : ""));
+            const Blocks gpu(g, LocalDevices{devices, parts});
+            const auto got_f = adjoint(0.0f, c.op, gpu, plain);
+            const auto got_d = adjoint(0.0, c.op, gpu, plain);
+            EXPECT_TRUE(same_bits(got_f, f)) << "differs by " << max_difference(got_f, f);
+            EXPECT_TRUE(same_bits(got_d, d)) << "differs by " << max_difference(got_d, d);
+          }
+      }
+  };
+  for (const std::string conditions : {"DNPPRD", "PPNDPP", "RDDDNN"})
+    for (const std::vector<std::int64_t>& cells :
+         {std::vector<std::int64_t>{12, 7, 11}, {130, 21, 37}, {4, 1, 3}, {1, 5, 1}, {65, 3, 3}})
+      check_gathers(make_grid(cells, conditions));
+  check_gathers(make_grid({130, 70}, "DNPP"));
+  check_gathers(make_grid({700}, "RD"));
+  check_gathers(make_grid({9, 8, 7}, "DNPPRD", 2));
+}
+
 TEST(GridGpu, BlocksCutInEveryDimensionHaveTheHostsBits) {
   if (gpu_count() == 0) GTEST_SKIP() << "no CUDA device answers";
   const CartesianGrid g = make_grid({12, 10, 11}, "DNPPRD");
