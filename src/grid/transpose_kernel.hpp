@@ -72,31 +72,30 @@ struct TransposeBody {
   DeepCells deep;
   GatherFold<T> fold;
 
-  SW_HD bool owned(const std::int64_t (&p)[3]) const {
-    for (int d = 0; d < 3; ++d)
-      if (p[d] < 0 || p[d] >= block.cells[d]) return false;
-    return true;
-  }
   SW_HD WallReader<T> reader(const std::int64_t (&p)[3]) const {
     return {x, block.element(p[0], p[1], p[2]), &block, {p[0], p[1], p[2]}};
   }
+  SW_HD bool owned(int d, std::int64_t index) const { return index >= 0 && index < block.cells[d]; }
   SW_HD T gathered(std::int64_t i, std::int64_t j, std::int64_t k) const {
     std::int64_t p[3] = {i, j, k};
+    const bool mine[3] = {owned(0, i), owned(1, j), owned(2, k)};
     T value = 0;
-    if (owned(p)) {
+    if (mine[0] && mine[1] && mine[2]) {
       const WallReader<T> r = reader(p);
       value = leaf.centre_weight(r) * r.centre();
     }
-    for (int d = 0; d < N; ++d)
+    for (int d = 0; d < N; ++d) {
+      if (!(mine[(d + 1) % 3] && mine[(d + 2) % 3])) continue;
       for (int side = 0; side < 2; ++side) {
         // The neighbour on this side reads p through its opposite face.
         p[d] += side == 0 ? -1 : 1;
-        if (owned(p)) {
+        if (owned(d, p[d])) {
           const WallReader<T> r = reader(p);
           value = std::fma(leaf.weight(r, d, 1 - side), r.centre(), value);
         }
         p[d] -= side == 0 ? -1 : 1;
       }
+    }
     return value;
   }
   /// Whether this row is folded here.
@@ -175,20 +174,33 @@ struct TransposeBody {
     }
     return box;
   }
-  /// Cells (i, j, [begin, end)), the same as cell() does.
+  /// Cells (i, j, [begin, end)), the same as cell() does. Reads all of some planes before it writes: as much
+  /// as that is under way at once.
   SW_HD void column(std::int64_t i, std::int64_t j, std::int64_t begin, std::int64_t end) const {
+    std::int64_t at = block.element(i, j, begin), k = begin;
+    T low = N > 2 ? x[at - block.stride[2]] : T(0), own = x[at];
+    for (; k + planes_at_once <= end; k += planes_at_once) part_of_column<planes_at_once>(at, low, own);
+    for (; k < end; ++k) part_of_column<1>(at, low, own);
+  }
+  static constexpr int planes_at_once = 4;
+  /// The next cells of a column, from `at` on, whose value is `own`, with `low` below; all three move on.
+  template <int planes>
+  SW_HD void part_of_column(std::int64_t& at, T& low, T& own) const {
     const std::int64_t stride[3] = {1, block.stride[1], block.stride[2]};
-    std::int64_t at = block.element(i, j, begin);
-    T low = N > 2 ? x[at - stride[2]] : T(0), own = x[at];
-    for (std::int64_t k = begin; k < end; ++k, at += stride[2]) {
-      const T high = N > 2 ? x[at + stride[2]] : T(0);
-      const T value = inner_value(at, stride, own, [&](int d, int side) {
-        return d == 2 ? (side == 0 ? low : high) : x[at + (side == 0 ? -stride[d] : stride[d])];
+    T column[planes + 2] = {low, own}, beside[planes][2][2] = {}, value[planes];
+    for (int p = 0; p < planes && N > 2; ++p) column[p + 2] = x[at + (p + 1) * stride[2]];
+    for (int p = 0; p < planes; ++p)
+      for (int d = 0; d < N && d < 2; ++d)
+        for (int side = 0; side < 2; ++side)
+          beside[p][d][side] = x[at + p * stride[2] + (side == 0 ? -stride[d] : stride[d])];
+    for (int p = 0; p < planes; ++p)
+      value[p] = inner_value(at + p * stride[2], stride, column[p + 1], [&](int d, int side) {
+        return d == 2 ? column[p + 2 * side] : beside[p][d][side];
       });
-      blend_any(y + at, value, alpha, beta);
-      low = own;
-      own = high;
-    }
+    for (int p = 0; p < planes; ++p) blend_any(y + at + p * stride[2], value[p], alpha, beta);
+    low = column[planes];
+    own = column[planes + 1];
+    at += planes * stride[2];
   }
   bool owned_row(std::int64_t j, std::int64_t k) const {
     return j >= 0 && j < block.cells[1] && k >= 0 && k < block.cells[2];

@@ -7,6 +7,10 @@
 
 namespace shardwise {
 
+/// Cell by cell at walls there are many questions, and few cells: more of them at once hide the waits.
+template <class Body>
+inline constexpr LaunchShape launch_shape<ShellBody<Body>>{256, 4};
+
 template <class Body>
 __global__ void __launch_bounds__(256) for_each_column_kernel(const __grid_constant__ CellBox box,
                                                               const __grid_constant__ Body body, int planes) {
