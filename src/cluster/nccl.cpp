@@ -251,18 +251,18 @@ std::shared_ptr<DeviceCollectives> connect_nccl(const Nccl& nccl, Communicator& 
   connect.name = "connect GPUs";
   connect.body = [&](LaunchContext&) { code = nccl.init_rank(&comm, ranks.size(), first.id, ranks.rank()); };
   try {
-    const ConnectGuard guard(ranks);
-    stream.enqueue(std::move(connect));
-    stream.synchronize();
-    if (code != Nccl::success) throw Error(ErrorClass::device, failed_text(nccl, code, "ncclCommInitRank"));
-  } catch (const Error& error) {
-    ranks.fail(error);
-  }
-  try {
+    try {
+      const ConnectGuard guard(ranks);
+      stream.enqueue(std::move(connect));
+      stream.synchronize();
+      if (code != Nccl::success) throw Error(ErrorClass::device, failed_text(nccl, code, "ncclCommInitRank"));
+    } catch (const Error& error) {
+      ranks.fail(error);
+    }
     ranks.barrier("NCCL's ranks");
-  } catch (...) {
-    nccl.abort(comm);
-    throw;
+  } catch (const RankError& error) {  // all ranks have it, and may go on without NCCL
+    if (comm != nullptr) nccl.abort(comm);
+    throw Error(error.error_class(), error.what());
   }
   auto collectives = std::make_shared<NcclCollectives>(nccl, comm, ranks.failure_signal());
   // The first sum makes the connections; it shall not be the first that somebody waits for. Where it fails on
