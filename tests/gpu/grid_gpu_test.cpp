@@ -134,50 +134,62 @@ TEST(GridGpu, TheMarchHasTheBitsOfOneThreadACell) {
     }
 }
 
+template <class T>
+std::vector<T> gathered_adjoint(const Operator& op, const Blocks& blocks, bool plain) {
+  PrepareOptions options;
+  options.adjoint = AdjointForm::reduce;
+  options.plain_kernels = plain;
+  PreparedOperator<T> a(op, blocks, options);
+  const Field<T> y = make_field(blocks, random_cells<T>(blocks.grid(), 2), "y");
+  Field<T> out = make_field(blocks, random_cells<T>(blocks.grid(), 3), "out");
+  a.apply_adjoint(out, y, T(1.5), T(-0.25));
+  std::vector<T> result = out.gather();
+  a.apply_adjoint(out, y);
+  const std::vector<T> again = out.gather();
+  result.insert(result.end(), again.begin(), again.end());
+  return result;
+}
+
+template <class T>
+void check_gathers(const CartesianGrid& g) {
+  for (const LeafCase& c : leaf_cases(g))
+    for (const int parts : {1, 2, 3}) {
+      if (parts > g.cells(g.dims() - 1)) continue;
+      const auto expected = gathered_adjoint<T>(c.op, Blocks(g, Serial{parts}), false);
+      for (const DeviceSet& devices : gpu_sets())
+        for (const bool plain : {false, true}) {
+          if (parts < devices.size()) continue;
+          SCOPED_TRACE(c.name + " " + g.shape_text() + " on " + devices.spec() + " parts " +
+                       std::to_string(parts) + (plain ? " plain" : ""));
+          const auto got = gathered_adjoint<T>(c.op, Blocks(g, LocalDevices{devices, parts}), plain);
+          EXPECT_TRUE(same_bits(got, expected)) << "differs by " << max_difference(got, expected);
+        }
+    }
+}
+
 /// Adjoints by gathering: columns and shells, with ghosts folded at once and in steps, and cell by cell.
 TEST(GridGpu, GathersHaveTheHostsBits) {
   if (gpu_count() == 0) GTEST_SKIP() << "no CUDA device answers";
-  const auto adjoint = []<class T>(T, const Operator& op, const Blocks& blocks, bool plain) {
-    PrepareOptions options;
-    options.adjoint = AdjointForm::reduce;
-    options.plain_kernels = plain;
-    PreparedOperator<T> a(op, blocks, options);
-    const Field<T> y = make_field(blocks, random_cells<T>(blocks.grid(), 2), "y");
-    Field<T> out = make_field(blocks, random_cells<T>(blocks.grid(), 3), "out");
-    a.apply_adjoint(out, y, T(1.5), T(-0.25));
-    std::vector<T> result = out.gather();
-    a.apply_adjoint(out, y);
-    const std::vector<T> again = out.gather();
-    result.insert(result.end(), again.begin(), again.end());
-    return result;
-  };
-  const auto check_gathers = [&](const CartesianGrid& g) {
-    for (const LeafCase& c : leaf_cases(g))
-      for (const int parts : {1, 2, 3}) {
-        if (parts > g.cells(g.dims() - 1)) continue;
-        const Blocks host(g, Serial{parts});
-        const auto f = adjoint(0.0f, c.op, host, false);
-        const auto d = adjoint(0.0, c.op, host, false);
-        for (const DeviceSet& devices : gpu_sets())
-          for (const bool plain : {false, true}) {
-            if (parts < devices.size()) continue;
-            SCOPED_TRACE(c.name + " " + g.shape_text() + " on " + devices.spec() + " parts " +
-                         std::to_string(parts) + (plain ? " plain" : ""));
-            const Blocks gpu(g, LocalDevices{devices, parts});
-            const auto got_f = adjoint(0.0f, c.op, gpu, plain);
-            const auto got_d = adjoint(0.0, c.op, gpu, plain);
-            EXPECT_TRUE(same_bits(got_f, f)) << "differs by " << max_difference(got_f, f);
-            EXPECT_TRUE(same_bits(got_d, d)) << "differs by " << max_difference(got_d, d);
-          }
-      }
-  };
-  for (const std::string conditions : {"DNPPRD", "PPNDPP", "RDDDNN"})
-    for (const std::vector<std::int64_t>& cells :
-         {std::vector<std::int64_t>{12, 7, 11}, {130, 21, 37}, {4, 1, 3}, {1, 5, 1}, {65, 3, 3}})
-      check_gathers(make_grid(cells, conditions));
-  check_gathers(make_grid({130, 70}, "DNPP"));
-  check_gathers(make_grid({700}, "RD"));
-  check_gathers(make_grid({9, 8, 7}, "DNPPRD", 2));
+  for (const std::string conditions : {"DNPPRD", "PPNDPP", "RDDDNN"}) {
+    check_gathers<double>(make_grid({7, 5, 6}, conditions));
+    check_gathers<float>(make_grid({4, 1, 3}, conditions));
+    check_gathers<double>(make_grid({1, 5, 1}, conditions));
+  }
+  check_gathers<float>(make_grid({9, 8, 7}, "DNPPRD", 2));
+  check_gathers<double>(make_grid({13, 7}, "DNPP"));
+  check_gathers<float>(make_grid({70}, "RD"));
+}
+
+/// Several blocks of threads in every dimension, and more planes than one reads at once.
+TEST(GridGpu, GathersOfManyColumnsHaveTheHostsBits) {
+  if (gpu_count() == 0) GTEST_SKIP() << "no CUDA device answers";
+  for (const std::string conditions : {"DNPPRD", "PPNDPP"})
+    for (const std::vector<std::int64_t>& cells : {std::vector<std::int64_t>{130, 21, 37}, {65, 9, 3}}) {
+      check_gathers<float>(make_grid(cells, conditions));
+      check_gathers<double>(make_grid(cells, conditions));
+    }
+  check_gathers<double>(make_grid({130, 70}, "DNPP"));
+  check_gathers<float>(make_grid({700}, "RD"));
 }
 
 TEST(GridGpu, BlocksCutInEveryDimensionHaveTheHostsBits) {
