@@ -22,6 +22,7 @@
 #include "job_record.hpp"
 #include "job_worker.hpp"
 #include "progress.hpp"
+#include "rank_arguments.hpp"
 #include "rank_work.hpp"
 #include "ranks.hpp"
 #include "run_folder.hpp"
@@ -58,7 +59,8 @@ class JobsRun {
   void read_source(const BatchJob& job);
   Job make_job(std::size_t index);
   bool is_settled(std::size_t index);
-  bool is_done_by_now(std::size_t index) const;
+  bool is_news(std::size_t index, const std::optional<JobRecord>& record) const;
+  bool is_to_begin(std::size_t index);
   void run_command(std::size_t index, JobContext& context);
   void on_result(std::size_t index, const JobResult& result);
   std::vector<std::size_t> wait_for_others(const std::vector<std::size_t>& undecided);
@@ -72,10 +74,13 @@ class JobsRun {
   std::vector<BatchJob> batch_;
   DeviceSet devices_;
   JobOptions options_;
-  double began_;  ///< Unix time
   std::unique_ptr<RunFolder> folder_;
   std::map<std::string, JobProgram> sources_;  ///< by file, kernel and options
   std::vector<std::optional<JobRecord>> records_;
+  /// When those ended whose failure was on record at our start. Compared for equality only: clocks of
+  /// processes may differ, and be set back.
+  std::vector<std::optional<double>> failed_before_;
+  FolderProblem folder_problem_;
   std::vector<int>
       exit_codes_;  ///< of what ran here; a worker writes, this thread reads once the job has ended
   std::vector<bool> ran_here_;
@@ -97,8 +102,8 @@ JobsRun::JobsRun(const JobsText& text, std::vector<BatchJob> batch, const Device
       batch_(std::move(batch)),
       devices_(devices),
       options_(std::move(options)),
-      began_(unix_time()),
       records_(batch_.size()),
+      failed_before_(batch_.size()),
       exit_codes_(batch_.size(), -1),
       ran_here_(batch_.size()) {
   for (const BatchJob& job : batch_)
@@ -125,17 +130,22 @@ void JobsRun::read_source(const BatchJob& job) {
 
 /// Whether there is nothing to do: done, or failed since we began (in another process, for us to take as it
 /// is).
+bool JobsRun::is_news(std::size_t index, const std::optional<JobRecord>& record) const {
+  return record && (record->is_done() || record->ended != failed_before_[index]);
+}
+
 bool JobsRun::is_settled(std::size_t index) {
   auto record = read_record(folder_->path(), batch_[index]);
-  if (!record || (!record->is_done() && record->ended < began_)) return false;
+  if (!is_news(index, record)) return false;
   records_[index] = std::move(record);
   return true;
 }
 
-/// On a worker.
-bool JobsRun::is_done_by_now(std::size_t index) const {
-  const auto record = read_record(folder_->path(), batch_[index]);
-  return record && (record->is_done() || record->ended >= began_);
+/// On a worker. Another process may have done it between its claim and our look before.
+bool JobsRun::is_to_begin(std::size_t index) {
+  return folder_problem_.admits([&] {
+    return folder_->claim(batch_[index].id) && !is_news(index, read_record(folder_->path(), batch_[index]));
+  });
 }
 
 void JobsRun::run_command(std::size_t index, JobContext& context) {
@@ -171,8 +181,7 @@ Job JobsRun::make_job(std::size_t index) {
   job.cost = batch.cost;
   job.bytes = batch.bytes;
   job.retries = batch.retries;
-  // Another process may have done it between its claim and our look before.
-  job.admit = [this, index] { return folder_->claim(batch_[index].id) && !is_done_by_now(index); };
+  job.admit = [this, index] { return is_to_begin(index); };
   if (batch.cuda) {
     job.timeout_s = batch.timeout_s;
     job.program = sources_.at(source_name(*batch.cuda));
@@ -275,8 +284,6 @@ void JobsRun::add_up(const JobReport& round) {
 
 int JobsRun::run() {
   folder_ = open_folder_together(text_.folder, "jobs", text_.join);
-  // A failure of any rank since then is taken as it is.
-  ranks().broadcast_value(began_, 0, "when the jobs began");
   std::vector<std::size_t> todo;
   for (std::size_t i = 0; i < batch_.size(); ++i) {
     records_[i] = read_record(folder_->path(), batch_[i]);
@@ -284,7 +291,10 @@ int JobsRun::run() {
       ++kept_;
     else
       todo.push_back(i);
+    if (records_[i] && !records_[i]->is_done()) failed_before_[i] = records_[i]->ended;
   }
+  // A failure of any rank from here on is taken as it is.
+  ranks().barrier("what was done before");
   if (kept_ > 0) log_note(fmt::format("{} of {} jobs are done already", kept_, batch_.size()));
 
   std::vector<std::uint64_t> costs;
@@ -300,6 +310,7 @@ int JobsRun::run() {
   options.progress = [&](std::size_t done, std::size_t total) {
     progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
     if (stop_requested()) executor->cancel();
+    folder_problem_.throw_if_any();
   };
   JobExecutor jobs(devices_, std::move(options));
   executor = &jobs;
@@ -449,6 +460,9 @@ int run(const JobsText& text) {
   if (text.folder.empty() && !text.dry_run) throw_usage("jobs needs a folder for its results; give -o DIR");
   if (!text.json.empty() && is_first_rank()) check_output(text.json, "--json");
   std::vector<BatchJob> batch = read_batch(text.batch);
+  std::string contents;
+  for (const BatchJob& job : batch) contents += job.id + '\0' + job.digest + '\0';
+  require_same_contents(fmt::format("the batch '{}'", text.batch), contents);
   const DeviceSet devices = open(text.devices);
   JobOptions options = job_options_of(text, devices.size());
   options.program_cache = text.program_cache;

@@ -14,6 +14,7 @@
 #include "npy.hpp"
 #include "picture.hpp"
 #include "progress.hpp"
+#include "rank_arguments.hpp"
 #include "rank_work.hpp"
 #include "ranks.hpp"
 #include "run_folder.hpp"
@@ -57,7 +58,8 @@ class CostBook {
  public:
   explicit CostBook(fs::path file) : file_(std::move(file)) {
     const Json json = Json::parse(read_if_there(file_).value_or(""), nullptr, false);
-    if (!json.is_object() || json.value("schema", 0) != kSchema || !json.contains("ns")) return;
+    if (!json.is_object() || !json.contains("schema") || json["schema"] != kSchema || !json.contains("ns"))
+      return;
     for (const auto& [scene, ns] : json["ns"].items())
       if (ns.is_number() && ns.get<double>() > 0) ns_[scene] = ns.get<double>();
   }
@@ -82,6 +84,10 @@ class CostBook {
   fs::path file_;
   std::map<std::string, double> ns_;
 };
+
+std::string digest_of(const std::string& text) {
+  return blake3_hex(text.data(), text.size());
+}
 
 std::string digest_of_files(const SweepScene& scene) {
   Blake3 hasher;
@@ -152,6 +158,7 @@ class Sweep {
   SweepScenes scenes_;
   std::map<std::string, Indices> units_;  ///< runs by key: those of one key are computed once
   std::vector<std::string> damaged_;
+  FolderProblem folder_problem_;
   JobReport report_;
 };
 
@@ -204,7 +211,8 @@ Job Sweep::make_job(std::size_t index) {
   job.bytes = item.bytes();
   job.admit = [this, index] {
     const std::string& key = items_[index].key;
-    return folder_->claim(key) && cache_.find(key).state != SweepCache::State::good;
+    return folder_problem_.admits(
+        [&] { return folder_->claim(key) && cache_.find(key).state != SweepCache::State::good; });
   };
   job.program = JobProgram::native(
       "coverage",
@@ -263,6 +271,7 @@ int Sweep::run() {
     options.progress = [&](std::size_t done, std::size_t total) {
       progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
       if (stop_requested()) executor->cancel();
+      folder_problem_.throw_if_any();
     };
     JobExecutor jobs(devices_, std::move(options));
     executor = &jobs;
@@ -423,8 +432,10 @@ int run(const SweepText& text) {
   std::vector<SweepItem> items;
   for (SweepRun& run : runs) {
     const SceneFileOptions& o = run.text.scene_options;
+    // Names of files may hold any bytes, which a text in JSON may not.
     const std::string key =
-        Json{run.text.scene, o.material, o.materials, o.defects, o.up, o.unit, o.origin, o.strict_materials}
+        Json{digest_of(run.text.scene), o.material, digest_of(o.materials), o.defects, o.up, o.unit, o.origin,
+             o.strict_materials}
             .dump();
     std::shared_ptr<const SweepScene>& scene = scenes[key];
     if (!scene) {
@@ -435,6 +446,11 @@ int run(const SweepText& text) {
     const std::string backend = backend_of(devices, run.request);
     items.push_back(make_item(std::move(run), scene, backend));
   }
+  std::string contents;  // whatever traces: that is each rank's own affair
+  for (const SweepItem& item : items)
+    contents +=
+        item.run.name + '\0' + sweep_key(item.scene->file_digests, canonical_parameters(item.run), "");
+  require_same_contents(fmt::format("the plan '{}'", text.plan), contents);
   if (text.dry_run) return is_first_rank() ? dry_run(text, items) : 0;
   return Sweep(text, std::move(items), devices, std::move(options)).run();
 }

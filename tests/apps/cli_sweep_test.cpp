@@ -106,6 +106,61 @@ TEST_F(Sweep, AChangeComputesWhatItChanges) {
   EXPECT_EQ(sweep()["computed"], 8);
 }
 
+// The same bytes under each other's names are another scene; a scene elsewhere, under another name, is not.
+TEST_F(Sweep, FilesThatChangePlacesAreAnotherScene) {
+  plan(
+      "[[run]]\nscene = \"scene.xml\"\nname = \"it\"\nsamples = \"20k\"\npasses = 2\ncell = 4\ntx = "
+      "\"-30,0,10\"\n");
+  EXPECT_EQ(sweep()["computed"], 1);
+  fs::create_directories(path("moved"));
+  for (const char* file : {"ground.ply", "box.ply"}) fs::copy(path(file), path("moved/") + file);
+  fs::copy(path("scene.xml"), path("moved/other.xml"));
+  std::string text = read("plan.toml");
+  plan(text.replace(text.find("scene.xml"), 9, "moved/other.xml"));
+  EXPECT_EQ(sweep()["from_cache"], 1);
+  write("moved/other.xml", read("scene.xml") + "<!-- -->\n");
+  EXPECT_EQ(sweep()["computed"], 1);
+  // A box of the ground's material, and a ground of the box's.
+  const std::string xml = read("scene.xml");
+  std::string unlike = xml;
+  unlike.insert(
+      unlike.find("<shape"),
+      "<bsdf type=\"itu-radio-material\" id=\"floor\"><string name=\"type\" value=\"metal\"/></bsdf>\n");
+  unlike.replace(unlike.find("\"wall\"/></shape>"), 6, "\"floor\"");
+  write("moved/other.xml", unlike);
+  EXPECT_EQ(sweep()["computed"], 1);
+  const std::string before = table()[1][7];
+  fs::rename(path("moved/ground.ply"), path("moved/kept"));
+  fs::rename(path("moved/box.ply"), path("moved/ground.ply"));
+  fs::rename(path("moved/kept"), path("moved/box.ply"));
+  EXPECT_EQ(sweep()["computed"], 1) << "not the map of the scene before";
+  EXPECT_NE(table()[1][7], before);
+}
+
+TEST_F(Sweep, APlanMayBeInAFolderOfAnyName) {
+  const std::string folder = path("f\xff");
+  fs::create_directory(folder);
+  for (const char* file : {"scene.xml", "ground.ply", "box.ply"}) fs::copy(path(file), folder + "/" + file);
+  plan(kPlan);
+  fs::rename(path("plan.toml"), folder + "/plan.toml");
+  for (const char* taken : {"computed", "from_cache"}) {
+    const Outcome outcome =
+        run({"sweep", folder + "/plan.toml", "-o", path("out"), "--devices", "host:2x1", "--json", "-"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(Json::parse(outcome.out)[taken], 4);
+  }
+}
+
+// Nor is a run to blame for a claim that cannot be written.
+TEST_F(Sweep, AFolderThatVanishesEndsTheSweepAndNoRunFails) {
+  plan(std::string(kPlan) + "seed = [1, 2, 3]\nsamples = \"2M\"\n");
+  RunningProgram program(folder_, {"sweep", path("plan.toml"), "-o", path("out"), "--devices", "host:1x1"});
+  for (int i = 0; i < 1000 && !exists("out/.shardwise/lock"); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  fs::remove_all(path("out/.shardwise"));
+  expect_one_line_error(program.wait(), 1, "cannot write '" + path("out/.shardwise/"));
+}
+
 TEST_F(Sweep, ADamagedEntryIsComputedAgainAndReported) {
   plan(kPlan);
   sweep();
