@@ -249,6 +249,28 @@ TEST_F(JobsProgram, JobsOfLostDevicesAreLeftToTheNextRun) {
   EXPECT_EQ(ran().size(), 20u);
 }
 
+// A misspelt command says nothing about the device: it is not asked, and what it would have answered is left
+// to who asks next.
+TEST_F(JobsProgram, ACommandThatDoesNotStartIsNotTheDevicesFault) {
+  write("plain", "no program");
+  const std::string file = batch({R"({"id": "misspelt", "cost": 3, "command": ["no-such-program-anywhere"]})",
+                                  R"({"id": "plain", "cost": 2, "command": [")" + path("plain") + R"("]})",
+                                  R"({"id": "good", "command": ["true"]})"});
+  const Outcome outcome = run({"jobs", file, "-o", path("out"), "--devices", "sim:1", "--sim-faults",
+                               "device 0 operation 1 lost", "--json", "-"});
+  const Json report = report_of(outcome, 1);
+  EXPECT_EQ(report["done"], 1);
+  EXPECT_EQ(report["failed"], 2);
+  EXPECT_EQ(report["undone"], 0);
+  EXPECT_EQ(report["devices"][0]["state"], "ok");
+  EXPECT_NE(outcome.err.find("job 'misspelt' on sim:0: the command 'no-such-program-anywhere' did not start "
+                             "(start it: No such file or directory); check its name and the path"),
+            std::string::npos)
+      << outcome.err;
+  EXPECT_NE(outcome.err.find("did not start (start it: Permission denied)"), std::string::npos)
+      << outcome.err;
+}
+
 TEST_F(JobsProgram, JobsOfLostDevicesAreDoneByWhoSharesTheFolder) {
   std::vector<std::string> lines{
       R"({"id": "bad", "cost": 1000, "command": ["sh", "-c", "sleep 1; test $SHARDWISE_DEVICE != sim:0"]})"};
