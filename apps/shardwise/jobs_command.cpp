@@ -209,6 +209,8 @@ void JobsRun::on_result(std::size_t index, const JobResult& result) {
     record.queued_s = result.queued_s;
     record.run_s = result.run_s;
     record.ended = unix_time();
+    record.host = folder_->self().host;
+    record.pid = folder_->self().process;
     const fs::path place = folder_->path() / job.id;
     make_job_folder(place, job.id);
     for (std::size_t i = 0; i < result.outputs.size(); ++i) {
@@ -330,15 +332,16 @@ bool JobsRun::any_failed() const {
 }
 
 std::string JobsRun::table() const {
-  std::string csv = "id,device,status,exit_code,attempts,queued_s,run_s,error\n";
+  std::string csv = "id,device,status,exit_code,attempts,queued_s,run_s,error,host,pid\n";
   for (std::size_t i = 0; i < batch_.size(); ++i) {
     const auto& record = records_[i];
     if (record)
-      csv += fmt::format("{},{},{},{},{},{:.6f},{:.6f},{}\n", csv_field(batch_[i].id), record->device,
+      csv += fmt::format("{},{},{},{},{},{:.6f},{:.6f},{},{},{}\n", csv_field(batch_[i].id), record->device,
                          record->status, record->exit_code, record->attempts, record->queued_s, record->run_s,
-                         csv_field(record->error));
+                         csv_field(record->error), csv_field(record->host),
+                         record->pid > 0 ? std::to_string(record->pid) : "");
     else
-      csv += fmt::format("{},,{},,0,,,\n", csv_field(batch_[i].id),
+      csv += fmt::format("{},,{},,0,,,,,\n", csv_field(batch_[i].id),
                          out_of_reach_.contains(i) ? "undone" : "cancelled");
   }
   return csv;
