@@ -423,7 +423,7 @@ int JobsRun::dry_run() const {
   for (std::size_t i = 0; i < batch_.size(); ++i) items.push_back({i, batch_[i].cost});
   const CostPlan plan = partition_lpt(loads, items);
   Json list = Json::array();
-  std::vector<std::vector<std::string>> rows{{"device", "jobs", "cost", "share"}};
+  std::vector<std::vector<std::string>> rows{{"device", "jobs", "cost in all", "busy for"}};
   for (const DeviceAssignment& device : plan.devices) {
     const double ends = static_cast<double>(device.cost) / device.speed;
     list.push_back(
@@ -442,8 +442,13 @@ int JobsRun::dry_run() const {
       text_.json == "-"
           ? json_text(report)
           : fmt::format(
-                "plan of {} jobs, nothing was run\n\n{}\nat most {:.4f} of the shortest there can be\n",
-                batch_.size(), table_text(rows), plan.ratio));
+                "plan of {} job{}, nothing was run\n\n{}\n{}, if the costs are right\nTo run {}, give -o "
+                "DIR and leave out --dry-run.\n",
+                batch_.size(), batch_.size() == 1 ? "" : "s", table_text(rows),
+                plan.ratio > 1
+                    ? fmt::format("it takes at most {:.4f} times as long as the best plan", plan.ratio)
+                    : "no other plan ends sooner",
+                batch_.size() == 1 ? "it" : "them"));
   return 0;
 }
 
