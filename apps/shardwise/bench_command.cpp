@@ -12,6 +12,7 @@
 #include "command.hpp"
 #include "device_options.hpp"
 #include "progress.hpp"
+#include "prompt_stop.hpp"
 #include "report_file.hpp"
 #include "scene/file_util.hpp"
 #include "shardwise/runtime/error.hpp"
@@ -132,11 +133,15 @@ int run(const Options& options) {
   settings.cancel = &stop_requested();
   std::vector<bench::Row> rows;
   std::string rows_known;
-  for (const bench::Case& work : chosen->make(settings)) {
-    rows_known += (rows_known.empty() ? "" : ", ") + work.name;
-    if (!options.only.empty() && std::ranges::find(options.only, work.name) == options.only.end()) continue;
-    log_note(fmt::format("bench {}: {} on {}", chosen->name, work.name, work.devices));
-    rows.push_back(bench::run_case(work, settings));
+  {
+    // Until there is something to write. What the cases hold is large, and given back behind it.
+    const PromptStop prompt_stop;
+    for (const bench::Case& work : chosen->make(settings)) {
+      rows_known += (rows_known.empty() ? "" : ", ") + work.name;
+      if (!options.only.empty() && std::ranges::find(options.only, work.name) == options.only.end()) continue;
+      log_note(fmt::format("bench {}: {} on {}", chosen->name, work.name, work.devices));
+      rows.push_back(bench::run_case(work, settings));
+    }
   }
 
   if (rows.empty())
