@@ -18,6 +18,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <string>
 
 #include "log.hpp"
@@ -128,10 +129,11 @@ ProcessLine read_process(const std::filesystem::path& folder) {
   return result;
 }
 
-/// Of `groups` (number -> session) those with a live process in that session.
-std::map<pid_t, pid_t> living(const std::map<pid_t, pid_t>& groups) {
-  std::map<pid_t, pid_t> result;
-  if (groups.empty()) return result;
+/// The process groups to end: of `told` (group -> session) those with a live process in that session, and
+/// where a session has the group's number, that is, was begun with it, all groups in it.
+std::set<pid_t> living(const std::map<pid_t, pid_t>& told) {
+  std::set<pid_t> result;
+  if (told.empty()) return result;
   std::error_code problem;
   const std::filesystem::directory_iterator end;
   for (std::filesystem::directory_iterator entry("/proc", problem); !problem && entry != end;
@@ -139,8 +141,12 @@ std::map<pid_t, pid_t> living(const std::map<pid_t, pid_t>& groups) {
     const std::string name = entry->path().filename().string();
     if (name.empty() || name.find_first_not_of("0123456789") != std::string::npos) continue;
     const ProcessLine process = read_process(entry->path());
-    const auto group = groups.find(process.group);
-    if (group != groups.end() && group->second == process.session) result.insert(*group);
+    if (process.group <= 1) continue;
+    const auto is_told = [&](pid_t group) {
+      const auto found = told.find(group);
+      return found != told.end() && found->second == process.session;
+    };
+    if (is_told(process.group) || is_told(process.session)) result.insert(process.group);
   }
   return result;
 }
@@ -171,7 +177,7 @@ void forget_group(pid_t number) {
 }
 
 int keep_groups(int channel, double grace_seconds) {
-  std::map<pid_t, pid_t> groups;
+  std::map<pid_t, pid_t> told;
   while (true) {
     Message message;
     const ssize_t got = read(channel, &message, sizeof message);
@@ -180,21 +186,21 @@ int keep_groups(int channel, double grace_seconds) {
     // Not ours: somebody typed the word.
     if (got != sizeof message || message.group <= 1 || message.session < kForgetGroup) return 2;
     if (message.session == kForgetGroup)
-      groups.erase(message.group);
+      told.erase(message.group);
     else
-      groups[message.group] = message.session;
+      told[message.group] = message.session;
   }
-  groups = living(groups);
-  for (const auto& [group, session] : groups) {
+  std::set<pid_t> groups = living(told);
+  for (const pid_t group : groups) {
     kill(-group, SIGTERM);
     kill(-group, SIGCONT);
   }
   const auto begin = Clock::now();
   while (!groups.empty() && std::chrono::duration<double>(Clock::now() - begin).count() < grace_seconds) {
     usleep(20'000);
-    groups = living(groups);
+    groups = living(told);
   }
-  for (const auto& [group, session] : groups) kill(-group, SIGKILL);
+  for (const pid_t group : groups) kill(-group, SIGKILL);
   return 0;
 }
 

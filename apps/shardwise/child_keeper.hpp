@@ -5,7 +5,8 @@
 // Who calls what: begin_keeping() and forget_group() any thread; tell_keeper() in a child between fork and
 // exec as well. The keeper is this program again, started with a word that no user would type, because a
 // process of many threads cannot safely fork and go on. It hears of process groups on a pipe. When the pipe
-// ends, however that came about, it ends the groups that nobody told it to forget.
+// ends, however that came about, it ends the groups that nobody told it to forget, each with all of its
+// session where it is the session's first.
 //
 // A group's number is not another's while the keeper knows it: it is forgotten before its first process is
 // waited for, and only a process of the session that it was told of counts as the group's.

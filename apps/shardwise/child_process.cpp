@@ -17,6 +17,7 @@
 
 #include "child_keeper.hpp"
 #include "runtime/child_words.hpp"
+#include "session.hpp"
 #include "shardwise/runtime/error.hpp"
 
 namespace shardwise::program {
@@ -52,10 +53,11 @@ class Child {
         [[maybe_unused]] const ssize_t written = write(channel[1], &error, sizeof error);
         _exit(127);
       };
-      setpgid(0, 0);
+      // A session of its own: all of it can be found and ended, and a terminal of ours does not stop it.
+      setsid();
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (getppid() != parent) _exit(127);
-      // Before there can be anything else in the group.
+      // Before there can be anything else in the session.
       tell_keeper(getpid());
       for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) signal(number, SIG_DFL);
       const int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -74,7 +76,6 @@ class Child {
       close(channel[0]);
       fail(command, "fork", fork_error);
     }
-    setpgid(process_, process_);
     StartError error;
     ssize_t got = 0;
     do got = read(channel[0], &error, sizeof error);
@@ -107,7 +108,7 @@ class Child {
     return waitid(P_PID, static_cast<id_t>(process_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
            info.si_pid == process_;
   }
-  /// How it ended. What it left behind in its group goes, too.
+  /// How it ended. What it left behind in its session goes, too.
   int take() {
     send(SIGKILL);
     forget_group(process_);
@@ -116,13 +117,31 @@ class Child {
     return status;
   }
   void send(int number) const {
-    kill(-process_, number);
+    signal_session(process_, number);
   }
 
  private:
   [[noreturn]] static void fail(const ChildCommand& command, const char* step, int reason) {
-    throw_usage(fmt::format("the command '{}' did not start ({}: {}); check its name and the path",
-                            command.words.front(), step, std::strerror(reason)));
+    throw_usage(fmt::format("the command '{}' did not start ({}: {}); {}", command.words.front(), step,
+                            std::strerror(reason), remedy(reason)));
+  }
+  static const char* remedy(int reason) {
+    switch (reason) {
+      case E2BIG:
+        return "give shorter arguments, or put them into a file";
+      case EMFILE:
+      case ENFILE:
+        return "raise the limit of open files ('ulimit -n'), or use fewer devices";
+      case EAGAIN:
+      case ENOMEM:
+        return "raise the limits of processes and memory ('ulimit -u', 'ulimit -v'), or use fewer devices";
+      case ENOSPC:
+      case EDQUOT:
+      case EROFS:
+        return "check the folder of the results and the space left";
+      default:
+        return "check its name and the path";
+    }
   }
   pid_t process_ = -1;
   int handle_ = -1;

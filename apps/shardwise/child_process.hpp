@@ -25,9 +25,9 @@ struct ChildOutcome {
   std::string text() const;  ///< "exit code 3", "killed by signal 11", "stopped after its timeout of 2 s"
 };
 
-/// Runs it in a process group of its own, and waits. Past its timeout, and once `is_cancelled`, the group
-/// gets SIGTERM and two seconds later SIGKILL. Ended with us, even by SIGKILL (child_keeper.hpp). Throws a
-/// usage error where it cannot be started. Thread-safe.
+/// Runs it in a session of its own, without a terminal, and waits. Past its timeout, and once `is_cancelled`,
+/// the session gets SIGTERM and two seconds later SIGKILL. What it left running when it ends is killed. Ended
+/// with us, even by SIGKILL (child_keeper.hpp). Throws a usage error where it cannot be started. Thread-safe.
 ChildOutcome run_child(const ChildCommand& command, const std::function<bool()>& is_cancelled);
 
 }  // namespace shardwise::program

@@ -10,6 +10,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <thread>
 #include <utility>
@@ -58,7 +59,9 @@ class JobsRun {
   void read_source(const BatchJob& job);
   Job make_job(std::size_t index);
   bool is_settled(std::size_t index);
-  bool is_done_by_now(std::size_t index) const;
+  bool is_news(std::size_t index, const std::optional<JobRecord>& record) const;
+  bool is_to_begin(std::size_t index);
+  void throw_folder_problem();
   void run_command(std::size_t index, JobContext& context);
   void on_result(std::size_t index, const JobResult& result);
   std::vector<std::size_t> wait_for_others(const std::vector<std::size_t>& undecided);
@@ -72,10 +75,14 @@ class JobsRun {
   std::vector<BatchJob> batch_;
   DeviceSet devices_;
   JobOptions options_;
-  double began_;  ///< Unix time
   std::unique_ptr<RunFolder> folder_;
   std::map<std::string, JobProgram> sources_;  ///< by file, kernel and options
   std::vector<std::optional<JobRecord>> records_;
+  /// When those ended whose failure was on record at our start. Compared for equality only: clocks of
+  /// processes may differ, and be set back.
+  std::vector<std::optional<double>> failed_before_;
+  std::mutex problem_mutex_;
+  std::optional<Error> folder_problem_;  ///< a claim that could not be written is no fault of its job
   std::vector<int>
       exit_codes_;  ///< of what ran here; a worker writes, this thread reads once the job has ended
   std::vector<bool> ran_here_;
@@ -97,8 +104,8 @@ JobsRun::JobsRun(const JobsText& text, std::vector<BatchJob> batch, const Device
       batch_(std::move(batch)),
       devices_(devices),
       options_(std::move(options)),
-      began_(unix_time()),
       records_(batch_.size()),
+      failed_before_(batch_.size()),
       exit_codes_(batch_.size(), -1),
       ran_here_(batch_.size()) {
   for (const BatchJob& job : batch_)
@@ -125,17 +132,32 @@ void JobsRun::read_source(const BatchJob& job) {
 
 /// Whether there is nothing to do: done, or failed since we began (in another process, for us to take as it
 /// is).
+bool JobsRun::is_news(std::size_t index, const std::optional<JobRecord>& record) const {
+  return record && (record->is_done() || record->ended != failed_before_[index]);
+}
+
 bool JobsRun::is_settled(std::size_t index) {
   auto record = read_record(folder_->path(), batch_[index]);
-  if (!record || (!record->is_done() && record->ended < began_)) return false;
+  if (!is_news(index, record)) return false;
   records_[index] = std::move(record);
   return true;
 }
 
-/// On a worker.
-bool JobsRun::is_done_by_now(std::size_t index) const {
-  const auto record = read_record(folder_->path(), batch_[index]);
-  return record && (record->is_done() || record->ended >= began_);
+/// On a worker. Another process may have done it between its claim and our look before.
+bool JobsRun::is_to_begin(std::size_t index) {
+  try {
+    return folder_->claim(batch_[index].id) && !is_news(index, read_record(folder_->path(), batch_[index]));
+  } catch (const Error& error) {
+    if (error.error_class() != ErrorClass::io) throw;
+    std::lock_guard lock(problem_mutex_);
+    if (!folder_problem_) folder_problem_ = error;
+    return false;
+  }
+}
+
+void JobsRun::throw_folder_problem() {
+  std::lock_guard lock(problem_mutex_);
+  if (folder_problem_) throw *folder_problem_;
 }
 
 void JobsRun::run_command(std::size_t index, JobContext& context) {
@@ -171,8 +193,7 @@ Job JobsRun::make_job(std::size_t index) {
   job.cost = batch.cost;
   job.bytes = batch.bytes;
   job.retries = batch.retries;
-  // Another process may have done it between its claim and our look before.
-  job.admit = [this, index] { return folder_->claim(batch_[index].id) && !is_done_by_now(index); };
+  job.admit = [this, index] { return is_to_begin(index); };
   if (batch.cuda) {
     job.timeout_s = batch.timeout_s;
     job.program = sources_.at(source_name(*batch.cuda));
@@ -209,8 +230,8 @@ void JobsRun::on_result(std::size_t index, const JobResult& result) {
     record.queued_s = result.queued_s;
     record.run_s = result.run_s;
     record.ended = unix_time();
-    record.host = folder_->self().host;
-    record.pid = folder_->self().process;
+    record.host = folder_->self().process.host;
+    record.pid = folder_->self().process.number;
     const fs::path place = folder_->path() / job.id;
     make_job_folder(place, job.id);
     for (std::size_t i = 0; i < result.outputs.size(); ++i) {
@@ -277,8 +298,6 @@ void JobsRun::add_up(const JobReport& round) {
 
 int JobsRun::run() {
   folder_ = open_folder_together(text_.folder, "jobs", text_.join);
-  // A failure of any rank since then is taken as it is.
-  ranks().broadcast_value(began_, 0, "when the jobs began");
   std::vector<std::size_t> todo;
   for (std::size_t i = 0; i < batch_.size(); ++i) {
     records_[i] = read_record(folder_->path(), batch_[i]);
@@ -286,7 +305,10 @@ int JobsRun::run() {
       ++kept_;
     else
       todo.push_back(i);
+    if (records_[i] && !records_[i]->is_done()) failed_before_[i] = records_[i]->ended;
   }
+  // A failure of any rank from here on is taken as it is.
+  ranks().barrier("what was done before");
   if (kept_ > 0) log_note(fmt::format("{} of {} jobs are done already", kept_, batch_.size()));
 
   std::vector<std::uint64_t> costs;
@@ -302,6 +324,7 @@ int JobsRun::run() {
   options.progress = [&](std::size_t done, std::size_t total) {
     progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
     if (stop_requested()) executor->cancel();
+    throw_folder_problem();
   };
   JobExecutor jobs(devices_, std::move(options));
   executor = &jobs;

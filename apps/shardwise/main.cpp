@@ -6,7 +6,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <new>
+#include <system_error>
 
 #include "child_keeper.hpp"
 #include "command.hpp"
@@ -44,6 +46,19 @@ int code_of(ErrorClass error_class) {
   ranks().fail(error, code_of(error.error_class()));
 }
 
+/// What the standard library had to say, in our words.
+Error error_of(const std::exception& error) {
+  if (const auto* file = dynamic_cast<const std::filesystem::filesystem_error*>(&error))
+    return Error(ErrorClass::io, "'" + file->path1().string() + "' cannot be used (" +
+                                     file->code().message() + "); check what is there and the space left");
+  const auto* const system = dynamic_cast<const std::system_error*>(&error);
+  if (system && system->code() == std::errc::resource_unavailable_try_again)
+    return Error(ErrorClass::memory,
+                 "no more threads can be started (" + system->code().message() +
+                     "); raise the limit of processes ('ulimit -u'), or use fewer devices and threads");
+  return Error(ErrorClass::internal, std::string("unexpected (") + error.what() + "); please report this");
+}
+
 int run(int argc, char** argv) {
   try {
     std::int64_t code = 0;
@@ -55,7 +70,7 @@ int run(int argc, char** argv) {
       fail(Error(ErrorClass::memory,
                  "out of memory on the host; use fewer or larger cells, or a smaller scene"));
     } catch (const std::exception& error) {
-      fail(Error(ErrorClass::internal, std::string("unexpected (") + error.what() + "); please report this"));
+      fail(error_of(error));
     }
     ranks().max(std::span(&code, 1), "the end of the command");
     return static_cast<int>(code);

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "process_identity.hpp"
 #include "ranks.hpp"
 #include "shardwise/runtime/error.hpp"
 #include "signals.hpp"
@@ -18,11 +19,6 @@ namespace shardwise::program {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string temporary_name(const std::string& path) {
-  static int counter = 0;
-  return fmt::format("{}.part-{}-{}", path, static_cast<long>(getpid()), counter++);
-}
 
 bool is_special(const std::string& path) {
   struct stat info = {};

@@ -2,12 +2,11 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
-#include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -27,11 +26,6 @@ namespace fs = std::filesystem;
 constexpr std::int64_t kSchema = 1;
 constexpr double kBeatSeconds = 5, kStaleSeconds = 60;
 
-std::string host_name() {
-  char name[256] = {};
-  return gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
-}
-
 std::string utc_now() {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
@@ -42,34 +36,33 @@ std::string utc_now() {
 }
 
 Json json_of(const FolderOwner& owner) {
-  return {{"schema", kSchema}, {"host", owner.host}, {"process", owner.process}, {"since", owner.since}};
+  const ProcessIdentity& process = owner.process;
+  return {{"schema", kSchema},         {"host", process.host},       {"space", process.space},
+          {"process", process.number}, {"started", process.started}, {"since", owner.since}};
+}
+
+FolderOwner unknown_owner() {
+  return {{"unknown", "", 0, ""}, "unknown"};
 }
 
 std::optional<FolderOwner> read_owner(const fs::path& file) {
   const auto text = read_if_there(file);
   if (!text) return std::nullopt;
-  const Json json = Json::parse(*text, nullptr, false);
-  if (json.is_discarded() || !json.is_object()) return FolderOwner{"unknown", 0, "unknown"};
-  return FolderOwner{json.value("host", "unknown"), json.value("process", 0L),
-                     json.value("since", "unknown")};
+  try {
+    const Json json = Json::parse(*text);
+    return FolderOwner{{json.value("host", "unknown"), json.value("space", ""), json.value("process", 0L),
+                        json.value("started", "")},
+                       json.value("since", "unknown")};
+  } catch (const Json::exception&) {
+    return unknown_owner();
+  }
 }
 
-/// Whether a process of this machine runs. One that has ended and whose parent has not asked how is a name
-/// only.
-bool is_running(long process) {
-  if (kill(static_cast<pid_t>(process), 0) != 0 && errno == ESRCH) return false;
-  const auto status = read_if_there(fmt::format("/proc/{}/stat", process));
-  // "PID (name) STATE ...", where the name may hold anything.
-  const auto end = status ? status->rfind(") ") : std::string::npos;
-  return end == std::string::npos || status->compare(end + 2, 1, "Z") != 0;
-}
-
-bool is_stale(const fs::path& file, const FolderOwner& owner, const std::string& own_host) {
-  if (owner.host == own_host && owner.process > 0 && !is_running(owner.process)) return true;
+bool is_untouched(const fs::path& file) {
   struct stat info = {};
   if (stat(file.c_str(), &info) != 0) return false;
   // By the clock that stamps the file: clocks of machines that share it may differ.
-  const auto probe = fs::path(file.string() + fmt::format(".clock-{}", static_cast<long>(getpid())));
+  const std::string probe = temporary_name(file.string() + ".clock");
   const int made = open(probe.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (made < 0) return false;
   struct stat now = {};
@@ -77,11 +70,6 @@ bool is_stale(const fs::path& file, const FolderOwner& owner, const std::string&
   close(made);
   unlink(probe.c_str());
   return known && static_cast<double>(now.st_mtime - info.st_mtime) > kStaleSeconds;
-}
-
-std::string own_temporary(const fs::path& file) {
-  static std::atomic<int> counter{0};
-  return fmt::format("{}.part-{}-{}", file.string(), static_cast<long>(getpid()), counter++);
 }
 
 /// Renames where nothing may be. Where the file system cannot, a link does the same.
@@ -95,6 +83,10 @@ bool rename_if_absent(const std::string& from, const std::string& to) {
   return true;
 }
 
+bool is_control(char c) {
+  return (c >= 0 && c < ' ') || c == 0x7f;
+}
+
 bool is_empty_folder(const fs::path& path) {
   std::error_code error;
   return fs::is_empty(path, error) && !error;
@@ -103,7 +95,7 @@ bool is_empty_folder(const fs::path& path) {
 }  // namespace
 
 std::string FolderOwner::text() const {
-  return fmt::format("process {} on host {} since {} UTC", process, host, since);
+  return fmt::format("process {} on host {} since {} UTC", process.number, process.host, since);
 }
 
 std::optional<std::string> read_if_there(const fs::path& path) {
@@ -119,7 +111,7 @@ std::optional<std::string> read_if_there(const fs::path& path) {
 }
 
 void write_by_rename(const fs::path& path, std::string_view bytes) {
-  const std::string temporary = own_temporary(path);
+  const std::string temporary = temporary_name(path.string());
   std::ofstream file(temporary, std::ios::binary);
   file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   file.close();
@@ -142,17 +134,18 @@ void check_unit_name(const std::string& name, const std::string& what) {
     why = "begins with a point";
   else if (name.find('/') != std::string::npos || name.find('\0') != std::string::npos)
     why = "has a '/' or a zero byte";
+  else if (std::ranges::any_of(name, is_control))
+    why = "has a control character";
   for (const char* own : {"results.csv", "runs.csv", "overview.png", "cache"})
     if (name == own) why = "is a name that the folder of results has for itself";
-  std::string text;  // A zero byte would end the message.
-  for (const char c : name) text += c == '\0' ? "\\0" : std::string(1, c);
+  std::string text;  // A zero byte would end the message, and a line feed its line.
+  for (const char c : name)
+    text += c == '\0' ? "\\0" : is_control(c) ? fmt::format("\\x{:02x}", c) : std::string(1, c);
   if (why) throw_data(fmt::format("{} '{}' {}; it names a folder, so choose another", what, text, why));
 }
 
 RunFolder::RunFolder(const std::string& path, const std::string& command, bool join)
-    : path_(path),
-      inner_(fs::path(path) / ".shardwise"),
-      self_{host_name(), static_cast<long>(getpid()), utc_now()} {
+    : path_(path), inner_(fs::path(path) / ".shardwise"), self_{own_identity(), utc_now()} {
   std::error_code error;
   if (fs::exists(path_, error) && !fs::is_directory(path_, error))
     throw_usage(fmt::format("-o '{}' is no folder; name one, or a new one", path));
@@ -165,7 +158,8 @@ RunFolder::RunFolder(const std::string& path, const std::string& command, bool j
     throw_usage(fmt::format("-o '{}' cannot be made ({}); choose another folder", path, error.message()));
   if (description) {
     const Json json = Json::parse(*description, nullptr, false);
-    const std::string made_by = json.is_object() ? json.value("command", "something else") : "something else";
+    const bool is_told = json.is_object() && json.contains("command") && json["command"].is_string();
+    const std::string made_by = is_told ? json["command"].get<std::string>() : "something else";
     if (made_by != command)
       throw_usage(fmt::format("-o '{}' holds the results of 'shardwise {}'; name another folder for '{}'",
                               path, made_by, command));
@@ -179,7 +173,7 @@ RunFolder::RunFolder(const std::string& path, const std::string& command, bool j
   }
   if (!join) {
     if (!take(inner_ / "lock")) {
-      const auto owner = read_owner(inner_ / "lock").value_or(FolderOwner{"unknown", 0, "unknown"});
+      const auto owner = read_owner(inner_ / "lock").value_or(unknown_owner());
       throw_usage(
           fmt::format("-o '{}' is owned by {}; wait for it, add --join to work beside it, or choose another "
                       "folder",
@@ -187,7 +181,12 @@ RunFolder::RunFolder(const std::string& path, const std::string& command, bool j
     }
     lock_ = inner_ / "lock";
   }
-  heart_ = std::thread([this] { beat(); });
+  try {
+    heart_ = std::thread([this] { beat(); });
+  } catch (...) {
+    if (!lock_.empty()) remove_own(lock_);
+    throw;
+  }
 }
 
 RunFolder::~RunFolder() {
@@ -197,12 +196,41 @@ RunFolder::~RunFolder() {
   }
   wake_.notify_all();
   heart_.join();
-  for (const std::string& unit : mine_) unlink((inner_ / "claims" / unit).c_str());
-  if (!lock_.empty()) unlink(lock_.c_str());
+  for (const std::string& unit : mine_) remove_own(inner_ / "claims" / unit);
+  if (!lock_.empty()) remove_own(lock_);
+}
+
+// After a long stop of ours, or of our machine, it may be another's.
+void RunFolder::remove_own(const fs::path& file) const noexcept {
+  try {
+    const auto owner = read_owner(file);
+    if (!owner) return;
+    if (owner->process == self_.process)
+      unlink(file.c_str());
+    else
+      log_warning(
+          fmt::format("'{}' was taken over by {}, because this process did not show itself for {:.0f} s; "
+                      "both may have done the same work",
+                      file.string(), owner->text(), kStaleSeconds));
+  } catch (const std::exception& problem) {
+    log_warning(problem.what());
+  }
+}
+
+bool RunFolder::is_stale(const fs::path& file, const FolderOwner& owner) const {
+  const ProcessFate fate = fate_of(owner.process);
+  if (fate == ProcessFate::gone) return true;
+  if (fate == ProcessFate::runs) return false;
+  if (!is_untouched(file)) return false;
+  if (fate == ProcessFate::unknown) return true;
+  if (!told_of_stopped_.exchange(true))
+    log_warning(fmt::format("{} is stopped and has '{}'; let it go on ('kill -CONT {}') or end it",
+                            owner.text(), file.filename().string(), owner.process.number));
+  return false;
 }
 
 bool RunFolder::make_if_absent(const fs::path& file) {
-  const std::string temporary = own_temporary(file);
+  const std::string temporary = temporary_name(file.string());
   {
     std::ofstream out(temporary);
     out << json_text(json_of(self_));
@@ -221,7 +249,7 @@ bool RunFolder::make_if_absent(const fs::path& file) {
 bool RunFolder::take(const fs::path& file) {
   if (make_if_absent(file)) return true;
   auto owner = read_owner(file);
-  if (owner && !is_stale(file, *owner, self_.host)) return false;
+  if (owner && !is_stale(file, *owner)) return false;
   // Stale, or gone meanwhile: one taker at a time, who looks again.
   const int guard = open((inner_ / "takeover").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
   if (guard < 0 || flock(guard, LOCK_EX) != 0) {
@@ -230,7 +258,7 @@ bool RunFolder::take(const fs::path& file) {
   }
   owner = read_owner(file);
   bool taken = false;
-  if (owner && is_stale(file, *owner, self_.host)) {
+  if (owner && is_stale(file, *owner)) {
     log_warning(
         fmt::format("'{}' was left behind by {}; taking it over", file.filename().string(), owner->text()));
     unlink(file.c_str());
@@ -255,14 +283,14 @@ bool RunFolder::claim(const std::string& unit) {
 
 void RunFolder::give_up(const std::string& unit) {
   std::lock_guard lock(mutex_);
-  if (mine_.erase(unit) > 0) unlink((inner_ / "claims" / unit).c_str());
+  if (mine_.erase(unit) > 0) remove_own(inner_ / "claims" / unit);
 }
 
 std::optional<FolderOwner> RunFolder::owner_of(const std::string& unit) const {
   const fs::path file = inner_ / "claims" / unit;
   const auto owner = read_owner(file);
-  if (!owner || (owner->host == self_.host && owner->process == self_.process)) return std::nullopt;
-  if (is_stale(file, *owner, self_.host)) return std::nullopt;
+  if (!owner || owner->process == self_.process) return std::nullopt;
+  if (is_stale(file, *owner)) return std::nullopt;
   return owner;
 }
 

@@ -6,9 +6,11 @@
 //   DIR/.shardwise/claims/UNIT    who does this unit of work now
 //
 // A lock or claim is a file that is made whole under a name of its own and then renamed to where none may be.
-// Its owner touches it every few seconds. One that nobody has touched for a minute, or whose process on this
-// machine is gone, is taken over; takers hold a file lock meanwhile, so that one of them finds the old one.
+// Its owner touches it every few seconds. One is taken over when its process on this machine is gone, and
+// where that cannot be known (another machine, another container), when nobody has touched it for a minute.
+// Takers hold a file lock meanwhile, so that one of them finds the old one.
 
+#include <atomic>
 #include <condition_variable>
 #include <filesystem>
 #include <mutex>
@@ -17,12 +19,13 @@
 #include <string>
 #include <thread>
 
+#include "process_identity.hpp"
+
 namespace shardwise::program {
 
 /// Who holds a lock or claim.
 struct FolderOwner {
-  std::string host;
-  long process = 0;
+  ProcessIdentity process;
   std::string since;  ///< UTC, "2026-01-31 12:00:00"
 
   std::string text() const;  ///< "process 12 on host box since ..."
@@ -36,7 +39,7 @@ class RunFolder {
   /// owner. Throws a usage error: a folder with something else in it, of another command, or owned (which
   /// names the owner).
   RunFolder(const std::string& path, const std::string& command, bool join);
-  /// Gives up the lock and all claims.
+  /// Gives up the lock and all claims, but for those that somebody took over.
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
@@ -55,10 +58,13 @@ class RunFolder {
  private:
   bool take(const std::filesystem::path& file);
   bool make_if_absent(const std::filesystem::path& file);
+  bool is_stale(const std::filesystem::path& file, const FolderOwner& owner) const;
+  void remove_own(const std::filesystem::path& file) const noexcept;
   void beat();
 
   std::filesystem::path path_, inner_;
   FolderOwner self_;
+  mutable std::atomic<bool> told_of_stopped_{false};
   std::filesystem::path lock_;  ///< empty: joined without it
   mutable std::mutex mutex_;
   std::set<std::string> mine_;

@@ -57,7 +57,8 @@ class CostBook {
  public:
   explicit CostBook(fs::path file) : file_(std::move(file)) {
     const Json json = Json::parse(read_if_there(file_).value_or(""), nullptr, false);
-    if (!json.is_object() || json.value("schema", 0) != kSchema || !json.contains("ns")) return;
+    if (!json.is_object() || !json.contains("schema") || json["schema"] != kSchema || !json.contains("ns"))
+      return;
     for (const auto& [scene, ns] : json["ns"].items())
       if (ns.is_number() && ns.get<double>() > 0) ns_[scene] = ns.get<double>();
   }

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "coverage_picture.hpp"
@@ -13,6 +14,7 @@
 #include "ranks.hpp"
 #include "scene/file_util.hpp"
 #include "shardwise/runtime/error.hpp"
+#include "shardwise/shard/hash.hpp"
 #include "signals.hpp"
 
 namespace shardwise::program {
@@ -20,6 +22,15 @@ namespace {
 
 /// Of a built scene on a device, for each face: nodes, triangles, shading data and the edges' share.
 constexpr std::uint64_t kBytesPerFace = 256;
+
+/// Of a file's bytes and of what the scene knows it by: files that change places are another scene. The scene
+/// itself may be moved and renamed with all that belongs to it.
+std::string named_digest(const std::string& file, const std::string& digest, const std::string& scene) {
+  namespace fs = std::filesystem;
+  const fs::path whole = fs::absolute(scene).lexically_normal(), part = fs::absolute(file).lexically_normal();
+  const std::string name = part == whole ? "" : part.lexically_proximate(whole.parent_path()).string();
+  return Blake3().update(std::string_view(name)).update(std::string_view("\0", 1)).update(digest).hex();
+}
 
 Json optional_json(const std::optional<double>& value) {
   return value ? number_or_null(*value) : Json(nullptr);
@@ -31,7 +42,8 @@ SceneModel SweepScene::load(const std::string& path, const SceneFileOptions& opt
   const FileReadLog log;
   // On ranks all come here, in the order of the plan, and rank 0 reads.
   SceneModel model = load_scene_together(path, options, &scene.remarks);
-  for (const auto& [file, digest] : log.digests()) scene.file_digests.push_back(digest);
+  for (const auto& [file, digest] : log.digests())
+    scene.file_digests.push_back(named_digest(file, digest, path));
   if (has_ranks()) {
     std::string digests = Json(scene.file_digests).dump();
     ranks().broadcast(digests, 0, "digests of the scene's files");

@@ -20,7 +20,7 @@ struct SweepScene {
   std::string key;  ///< of path and options, for this process
   std::string title;
   // Filled while the model is read, so they come before it.
-  std::vector<std::string> file_digests;  ///< of everything that was read
+  std::vector<std::string> file_digests;  ///< of everything that was read: names and bytes
   std::vector<std::string> remarks;
   SceneModel model;
   Surfaces surfaces;

@@ -90,6 +90,36 @@ TEST(ChildKeeper, EndsWhatIsLeftAndNothingElse) {
   EXPECT_TRUE(untold.is_alive());
 }
 
+// A group that is its session's first stands for the session: `timeout` and shells with job control make
+// more.
+TEST(ChildKeeper, EndsAllOfASession) {
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t leader = fork();
+  if (leader == 0) {
+    setsid();
+    const pid_t other = fork();
+    if (other == 0) {
+      setpgid(0, 0);
+      (void)!write(ready[1], "r", 1);
+      while (true) pause();
+    }
+    int status = 0;
+    signal(SIGTERM, SIG_IGN);
+    waitpid(other, &status, 0);
+    _exit(WIFSIGNALED(status) ? WTERMSIG(status) : 99);
+  }
+  close(ready[1]);
+  char byte = 0;
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  close(ready[0]);
+  EXPECT_EQ(run_keeper_with({leader, leader}, 10), 0);
+  int status = 0;
+  ASSERT_EQ(waitpid(leader, &status, 0), leader);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), SIGTERM) << "what ended the other group";
+}
+
 TEST(ChildKeeper, KillsAfterItsGrace) {
   Sleeper stubborn(Sleeper::Place::group, true);
   const auto begin = Clock::now();

@@ -1,6 +1,7 @@
 // What becomes of the commands of `shardwise jobs`, and of what they started, however the program ends.
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <chrono>
@@ -122,6 +123,61 @@ TEST_F(Children, AreEndedAfterASecondSignal) {
   program.send(SIGINT);
   EXPECT_EQ(program.wait().code, 130);
   EXPECT_TRUE(comes_true([&] { return !lives(grandchild); }));
+}
+
+// `timeout`, and shells with job control, put what they start into groups of their own.
+TEST_F(Children, AreEndedInWhateverGroup) {
+  write("job.sh", "timeout 600 sh -c 'echo $$ > " + path("child.part") + "; mv " + path("child.part") + " " +
+                      path("child") + "; exec sleep 600' &\n" + "until test -e " + path("child") +
+                      "; do sleep 0.01; done\n$1\n");
+  const auto words = [this](const std::string& then, const std::string& more) {
+    fs::remove(path("child"));
+    fs::remove_all(path("out"));
+    std::vector<std::string> result =
+        command(R"(["sh", ")" + path("job.sh") + R"(", ")" + then + R"("])" + more);
+    return result;
+  };
+  EXPECT_EQ(run(words("wait", R"(, "timeout_s": 0.5)")).code, 1);
+  EXPECT_FALSE(lives(noted("child"))) << "after its timeout";
+  EXPECT_EQ(run(words("true", "")).code, 0);
+  EXPECT_FALSE(lives(noted("child"))) << "after its end";
+  RunningProgram program(folder_, words("wait", ""));
+  const pid_t child = noted("child");
+  program.send(SIGKILL);
+  EXPECT_EQ(program.wait().signal, SIGKILL);
+  EXPECT_TRUE(comes_true([&] { return !lives(child); })) << "after ours";
+}
+
+// One that asks a terminal of ours would be stopped by it, for ever.
+TEST_F(Children, HaveASessionOfTheirOwn) {
+  ASSERT_EQ(run(command(R"(["sh", "-c", "exec cat /proc/self/stat"])")).code, 0);
+  std::istringstream fields(read("out/a/stdout"));
+  std::string number, name, state, parent, group, session, terminal;
+  fields >> number >> name >> state >> parent >> group >> session >> terminal;
+  EXPECT_EQ(session, number);
+  EXPECT_EQ(terminal, "0");
+}
+
+// As where a user may have no more processes: a thread whose stack has no room does not start either.
+TEST_F(Children, WithoutThreadsTheProgramSaysSo) {
+  rlimit limit = {};
+  ASSERT_EQ(getrlimit(RLIMIT_STACK, &limit), 0);
+  if (limit.rlim_max != RLIM_INFINITY) GTEST_SKIP() << "stacks are limited here";
+  const std::vector<std::string> words = command(R"(["true"])");
+  const rlimit huge = {rlim_t{1} << 50, limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_STACK, &huge), 0);
+  const Outcome outcome = run(words);
+  setrlimit(RLIMIT_STACK, &limit);
+  expect_one_line_error(outcome, 1,
+                        "no more threads can be started (Resource temporarily unavailable); raise");
+  EXPECT_FALSE(exists("out/.shardwise/lock"));
+}
+
+TEST_F(Children, ThatCannotStartAreToldWhatToDo) {
+  const Outcome outcome = run(command(R"(["true", ")" + std::string(300'000, 'x') + R"("])"));
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_NE(outcome.err.find("Argument list too long); give shorter arguments"), std::string::npos)
+      << outcome.err;
 }
 
 TEST_F(Children, TheKeeperEndsWithTheProgram) {

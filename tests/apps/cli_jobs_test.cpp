@@ -1,6 +1,7 @@
 // `shardwise jobs` as users run it: results, resuming, sharing a folder, and everything that a batch may get
 // wrong.
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -255,6 +256,55 @@ TEST_F(JobsProgram, RecordsThatDoNotSayWhoRanAJobStayGood) {
   const auto here = jobs_by_process();
   EXPECT_EQ(here.size(), 2u) << read("out/results.csv");
   EXPECT_EQ(here.count(","), 1u) << "of job a nobody knows";
+}
+
+// Its clock was ahead, or ours was set back.
+TEST_F(JobsProgram, AFailureOfTheFutureIsTriedAgain) {
+  const std::string file = batch({R"({"id": "a", "command": ["sh", "-c", "echo >> )" + path("ran") +
+                                  R"(; test -e )" + path("luck") + R"("]})"});
+  EXPECT_EQ(report_of(run(command(file, {"--json", "-"})), 1)["failed"], 1);
+  Json record = Json::parse(read("out/a/result.json"));
+  record["ended"] = record["ended"].get<double>() + 1e6;
+  write("out/a/result.json", record.dump());
+  const Json again = report_of(run(command(file, {"--json", "-"})), 1);
+  EXPECT_EQ(again["ran_here"], 1);
+  EXPECT_EQ(again["elsewhere"], 0);
+  write("luck", "");
+  EXPECT_EQ(report_of(run(command(file, {"--json", "-"})))["done"], 1);
+}
+
+// A claim that cannot be written is no fault of its job.
+TEST_F(JobsProgram, AFolderThatVanishesEndsTheRunAndNoJobFails) {
+  const std::string file =
+      batch({R"({"id": "a", "cost": 9, "command": ["rm", "-r", ")" + path("out/.shardwise") + R"("]})",
+             R"({"id": "b", "command": ["true"]})"});
+  const Outcome outcome = run({"jobs", file, "-o", path("out"), "--devices", "host:1x1"});
+  expect_one_line_error(outcome, 1, "cannot write '" + path("out/.shardwise/claims/b") + "'");
+  EXPECT_EQ(Json::parse(read("out/a/result.json"))["status"], "done");
+  EXPECT_FALSE(exists("out/b/result.json"));
+}
+
+// Neither is it gone, nor do we wait in silence.
+TEST_F(JobsProgram, AnOwnerThatIsStoppedIsNamed) {
+  const std::string file = batch({noting("a", "0.5")});
+  fs::create_directories(path("one"));
+  RunningProgram owner(path("one"), command(file));
+  for (int i = 0; i < 500 && !exists("out/.shardwise/claims/a"); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  owner.send(SIGSTOP);
+  timespec now = {};
+  clock_gettime(CLOCK_REALTIME, &now);
+  const timespec old[2] = {{now.tv_sec - 120, 0}, {now.tv_sec - 120, 0}};
+  ASSERT_EQ(utimensat(AT_FDCWD, path("out/.shardwise/lock").c_str(), old, 0), 0);
+  const Outcome refused = run(command(file));
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("is stopped and has 'lock'; let it go on ('kill -CONT " +
+                             std::to_string(owner.id()) + "') or end it"),
+            std::string::npos)
+      << refused.err;
+  owner.send(SIGCONT);
+  EXPECT_EQ(owner.wait().code, 0);
+  EXPECT_EQ(ran().size(), 1u);
 }
 
 // A job that was never tried did not fail: the next run does it, whatever became of this one's devices.

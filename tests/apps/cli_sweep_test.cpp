@@ -106,6 +106,37 @@ TEST_F(Sweep, AChangeComputesWhatItChanges) {
   EXPECT_EQ(sweep()["computed"], 8);
 }
 
+// The same bytes under each other's names are another scene; a scene elsewhere, under another name, is not.
+TEST_F(Sweep, FilesThatChangePlacesAreAnotherScene) {
+  plan(
+      "[[run]]\nscene = \"scene.xml\"\nname = \"it\"\nsamples = \"20k\"\npasses = 2\ncell = 4\ntx = "
+      "\"-30,0,10\"\n");
+  EXPECT_EQ(sweep()["computed"], 1);
+  fs::create_directories(path("moved"));
+  for (const char* file : {"ground.ply", "box.ply"}) fs::copy(path(file), path("moved/") + file);
+  fs::copy(path("scene.xml"), path("moved/other.xml"));
+  std::string text = read("plan.toml");
+  plan(text.replace(text.find("scene.xml"), 9, "moved/other.xml"));
+  EXPECT_EQ(sweep()["from_cache"], 1);
+  write("moved/other.xml", read("scene.xml") + "<!-- -->\n");
+  EXPECT_EQ(sweep()["computed"], 1);
+  // A box of the ground's material, and a ground of the box's.
+  const std::string xml = read("scene.xml");
+  std::string unlike = xml;
+  unlike.insert(
+      unlike.find("<shape"),
+      "<bsdf type=\"itu-radio-material\" id=\"floor\"><string name=\"type\" value=\"metal\"/></bsdf>\n");
+  unlike.replace(unlike.find("\"wall\"/></shape>"), 6, "\"floor\"");
+  write("moved/other.xml", unlike);
+  EXPECT_EQ(sweep()["computed"], 1);
+  const std::string before = table()[1][7];
+  fs::rename(path("moved/ground.ply"), path("moved/kept"));
+  fs::rename(path("moved/box.ply"), path("moved/ground.ply"));
+  fs::rename(path("moved/kept"), path("moved/box.ply"));
+  EXPECT_EQ(sweep()["computed"], 1) << "not the map of the scene before";
+  EXPECT_NE(table()[1][7], before);
+}
+
 TEST_F(Sweep, ADamagedEntryIsComputedAgainAndReported) {
   plan(kPlan);
   sweep();

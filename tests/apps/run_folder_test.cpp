@@ -1,0 +1,160 @@
+// Who owns a folder of results, and when it is taken over.
+
+#include "run_folder.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+#include "output_file.hpp"
+#include "report_file.hpp"
+#include "shardwise/runtime/error.hpp"
+
+namespace shardwise::program {
+namespace {
+
+namespace fs = std::filesystem;
+
+class RunFolders : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "shardwise-folder-XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+    RunFolder(path(), "jobs", false);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  std::string path() const { return (folder_ / "out").string(); }
+  fs::path inner(const std::string& name) const { return folder_ / "out" / ".shardwise" / name; }
+  /// As another process would leave it, last touched `seconds` ago.
+  void leave(const fs::path& file, const ProcessIdentity& owner, long seconds = 0) const {
+    std::ofstream(file) << json_text({{"schema", 1},
+                                      {"host", owner.host},
+                                      {"space", owner.space},
+                                      {"process", owner.number},
+                                      {"started", owner.started},
+                                      {"since", "2026-01-31 12:00:00"}});
+    timespec now = {};
+    clock_gettime(CLOCK_REALTIME, &now);
+    const timespec times[2] = {{now.tv_sec - seconds, 0}, {now.tv_sec - seconds, 0}};
+    ASSERT_EQ(utimensat(AT_FDCWD, file.c_str(), times, 0), 0);
+  }
+  bool is_owned() const {
+    try {
+      RunFolder(path(), "jobs", false);
+      return false;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("is owned by process "), std::string::npos) << error.what();
+      return true;
+    }
+  }
+  fs::path folder_;
+};
+
+constexpr long nobody = 1L << 30;  ///< above what the kernel gives
+
+// Numbers of processes mean nothing in another container, which may have our host name.
+TEST_F(RunFolders, AProcessOfAnotherContainerIsNotGone) {
+  ProcessIdentity other = own_identity();
+  ASSERT_FALSE(other.space.empty());
+  other.number = nobody;
+  leave(inner("lock"), other);
+  EXPECT_FALSE(is_owned()) << "it is gone, and was of this container";
+  other.space += "0";
+  leave(inner("lock"), other);
+  EXPECT_TRUE(is_owned());
+  leave(inner("lock"), other, 120);
+  EXPECT_FALSE(is_owned()) << "nobody has touched it for a while";
+}
+
+// As in containers, where every program is process 1 or 7.
+TEST_F(RunFolders, AnotherProcessOfOurNumberIsAnother) {
+  RunFolder folder(path(), "jobs", true);
+  ProcessIdentity other = own_identity();
+  other.space += "0";
+  leave(inner("claims/a"), other);
+  EXPECT_FALSE(folder.claim("a"));
+  EXPECT_TRUE(folder.owner_of("a").has_value());
+}
+
+TEST_F(RunFolders, ANumberThatIsAnothersByNowIsNoOwner) {
+  ProcessIdentity other = own_identity();
+  leave(inner("lock"), other);
+  EXPECT_TRUE(is_owned());
+  leave(inner("lock"), other, 120);
+  EXPECT_TRUE(is_owned()) << "it runs, however slowly";
+  other.started += "0";
+  leave(inner("lock"), other);
+  EXPECT_FALSE(is_owned());
+}
+
+TEST_F(RunFolders, WhatWasTakenOverIsLeftToItsNewOwner) {
+  ProcessIdentity other = own_identity();
+  other.space += "0";
+  {
+    RunFolder folder(path(), "jobs", false);
+    ASSERT_TRUE(folder.claim("a"));
+    ASSERT_TRUE(folder.claim("b"));
+    ASSERT_TRUE(folder.claim("c"));
+    for (const char* file : {"lock", "claims/a", "claims/b"}) leave(inner(file), other);
+    folder.give_up("a");
+    EXPECT_TRUE(fs::exists(inner("claims/a")));
+    folder.give_up("c");
+    EXPECT_FALSE(fs::exists(inner("claims/c")));
+  }
+  EXPECT_TRUE(fs::exists(inner("claims/b")));
+  EXPECT_TRUE(fs::exists(inner("lock")));
+}
+
+TEST_F(RunFolders, ADamagedLockIsNobodysUntilItIsOld) {
+  for (const char* text : {"", "{", "[1]", R"({"host": 3, "process": "x"})", "null"}) {
+    std::ofstream(inner("lock")) << text;
+    EXPECT_TRUE(is_owned()) << text;
+  }
+  fs::remove(inner("lock"));
+}
+
+TEST_F(RunFolders, ADamagedDescriptionIsNotOurs) {
+  for (const char* text : {"", "{", "[1]", R"({"command": 3})"}) {
+    std::ofstream(inner("folder.json")) << text;
+    try {
+      RunFolder(path(), "jobs", false);
+      ADD_FAILURE() << text;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.error_class(), ErrorClass::usage);
+      EXPECT_NE(std::string(error.what()).find("something else"), std::string::npos) << error.what();
+    }
+  }
+}
+
+// A program that was killed left it, and in a container the next one has the same number.
+TEST_F(RunFolders, LeftTemporaryFilesAreNotInTheWay) {
+  const std::string report = (folder_ / "report.json").string();
+  for (int i = 0; i < 200; ++i)
+    std::ofstream(report + ".part-" + std::to_string(getpid()) + "-" + std::to_string(i)) << "left";
+  EXPECT_NO_THROW(check_output(report, "--json"));
+  EXPECT_NE(temporary_name(report), temporary_name(report));
+}
+
+TEST(UnitNames, HaveNoControlCharacters) {
+  EXPECT_NO_THROW(check_unit_name("a b,\"ä", "the id"));
+  for (const std::string name : {"a\nb", "\x1b[31m", "a\x7f"}) {
+    try {
+      check_unit_name(name, "the id");
+      ADD_FAILURE() << name;
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      EXPECT_NE(text.find("has a control character"), std::string::npos) << text;
+      for (const char c : text) EXPECT_GE(c, ' ');
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shardwise::program
