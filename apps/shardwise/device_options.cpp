@@ -3,14 +3,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <fstream>
 #include <limits>
-#include <sstream>
 
 #include "command.hpp"
 #include "log.hpp"
 #include "rank_devices.hpp"
 #include "ranks.hpp"
+#include "runtime/small_file.hpp"
 #include "shardwise/runtime/error.hpp"
 #include "shardwise/runtime/parse.hpp"
 #include "values.hpp"
@@ -79,12 +78,7 @@ DeviceSet open(const DeviceOptions& options) {
       parse_whole(options.sim_seed, "--sim-seed", 0, std::numeric_limits<std::int64_t>::max()));
   open_options.sim_faults = options.sim_faults;
   if (options.sim_faults.starts_with('@')) {
-    const std::string path = options.sim_faults.substr(1);
-    std::ifstream file(path);
-    std::ostringstream text;
-    if (!file || !(text << file.rdbuf()))
-      throw_data(fmt::format("--sim-faults: '{}' cannot be read; check its name", path));
-    open_options.sim_faults = text.str();
+    open_options.sim_faults = read_small_file(options.sim_faults.substr(1), "--sim-faults", "check its name");
   }
   const std::string spec =
       has_ranks() ? rank_devices(options.devices, this_machine(), options.share_gpus) : options.devices;

@@ -10,7 +10,6 @@
 #include <limits>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <thread>
 #include <utility>
@@ -23,6 +22,7 @@
 #include "job_record.hpp"
 #include "job_worker.hpp"
 #include "progress.hpp"
+#include "rank_arguments.hpp"
 #include "rank_work.hpp"
 #include "ranks.hpp"
 #include "run_folder.hpp"
@@ -61,7 +61,6 @@ class JobsRun {
   bool is_settled(std::size_t index);
   bool is_news(std::size_t index, const std::optional<JobRecord>& record) const;
   bool is_to_begin(std::size_t index);
-  void throw_folder_problem();
   void run_command(std::size_t index, JobContext& context);
   void on_result(std::size_t index, const JobResult& result);
   std::vector<std::size_t> wait_for_others(const std::vector<std::size_t>& undecided);
@@ -81,8 +80,7 @@ class JobsRun {
   /// When those ended whose failure was on record at our start. Compared for equality only: clocks of
   /// processes may differ, and be set back.
   std::vector<std::optional<double>> failed_before_;
-  std::mutex problem_mutex_;
-  std::optional<Error> folder_problem_;  ///< a claim that could not be written is no fault of its job
+  FolderProblem folder_problem_;
   std::vector<int>
       exit_codes_;  ///< of what ran here; a worker writes, this thread reads once the job has ended
   std::vector<bool> ran_here_;
@@ -145,19 +143,9 @@ bool JobsRun::is_settled(std::size_t index) {
 
 /// On a worker. Another process may have done it between its claim and our look before.
 bool JobsRun::is_to_begin(std::size_t index) {
-  try {
+  return folder_problem_.admits([&] {
     return folder_->claim(batch_[index].id) && !is_news(index, read_record(folder_->path(), batch_[index]));
-  } catch (const Error& error) {
-    if (error.error_class() != ErrorClass::io) throw;
-    std::lock_guard lock(problem_mutex_);
-    if (!folder_problem_) folder_problem_ = error;
-    return false;
-  }
-}
-
-void JobsRun::throw_folder_problem() {
-  std::lock_guard lock(problem_mutex_);
-  if (folder_problem_) throw *folder_problem_;
+  });
 }
 
 void JobsRun::run_command(std::size_t index, JobContext& context) {
@@ -324,7 +312,7 @@ int JobsRun::run() {
   options.progress = [&](std::size_t done, std::size_t total) {
     progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
     if (stop_requested()) executor->cancel();
-    throw_folder_problem();
+    folder_problem_.throw_if_any();
   };
   JobExecutor jobs(devices_, std::move(options));
   executor = &jobs;
@@ -480,6 +468,9 @@ int run(const JobsText& text) {
   if (text.folder.empty() && !text.dry_run) throw_usage("jobs needs a folder for its results; give -o DIR");
   if (!text.json.empty() && is_first_rank()) check_output(text.json, "--json");
   std::vector<BatchJob> batch = read_batch(text.batch);
+  std::string contents;
+  for (const BatchJob& job : batch) contents += job.id + '\0' + job.digest + '\0';
+  require_same_contents(fmt::format("the batch '{}'", text.batch), contents);
   const DeviceSet devices = open(text.devices);
   JobOptions options = job_options_of(text, devices.size());
   options.program_cache = text.program_cache;

@@ -51,7 +51,8 @@ std::string said(const std::map<std::string, std::string>& arguments, const std:
 
 void require_same_arguments(const CLI::App& root) {
   if (!has_ranks()) return;
-  const std::string mine = Json(arguments_of(root)).dump();
+  // A file's name may hold any bytes.
+  const std::string mine = Json(arguments_of(root)).dump(-1, ' ', false, Json::error_handler_t::replace);
   // As long as they are alike, what crosses ranks does not depend on them.
   const Blake3::Digest digest = Blake3().update(mine).digest();
   const auto digests = ranks().gather_all(std::as_bytes(std::span(digest)), "arguments of the ranks");
@@ -73,6 +74,18 @@ void require_same_arguments(const CLI::App& root) {
                     "the same (these alone may differ: {})",
                     said(all[0], name), r, said(all[r], name), fmt::join(own_affairs, ", ")));
   }
+}
+
+void require_same_contents(const std::string& what, std::string_view contents) {
+  if (!has_ranks()) return;
+  const Blake3::Digest digest = Blake3().update(contents).digest();
+  const auto digests = ranks().gather_all(std::as_bytes(std::span(digest)), "contents of a file");
+  for (std::size_t r = 1; r < digests.size(); ++r)
+    if (digests[r] != digests.front())
+      throw_usage(
+          fmt::format("{} of rank {} on host {} is another one than that of rank 0 on host {}; give every "
+                      "rank the same file",
+                      what, r, ranks().host(static_cast<int>(r)), ranks().host(0)));
 }
 
 }  // namespace shardwise::program

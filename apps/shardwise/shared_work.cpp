@@ -32,4 +32,20 @@ std::vector<std::size_t> wait_for_units(const std::vector<std::size_t>& undecide
   return free;
 }
 
+bool FolderProblem::admits(const std::function<bool()>& may_begin) {
+  try {
+    return may_begin();
+  } catch (const Error& error) {
+    if (error.error_class() != ErrorClass::io) throw;
+    std::lock_guard lock(mutex_);
+    if (!first_) first_ = error;
+    return false;
+  }
+}
+
+void FolderProblem::throw_if_any() const {
+  std::lock_guard lock(mutex_);
+  if (first_) throw Error(*first_);
+}
+
 }  // namespace shardwise::program

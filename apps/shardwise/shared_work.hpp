@@ -3,8 +3,12 @@
 
 #include <cstddef>
 #include <functional>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "shardwise/runtime/error.hpp"
 
 namespace shardwise::program {
 
@@ -14,5 +18,18 @@ namespace shardwise::program {
 std::vector<std::size_t> wait_for_units(const std::vector<std::size_t>& undecided, const std::string& noun,
                                         const std::function<bool(std::size_t)>& is_settled,
                                         const std::function<bool(std::size_t)>& is_owned);
+
+/// The first failure of the folder that jobs meet on their workers, for the thread that runs them: no job is
+/// to be blamed for it.
+class FolderProblem {
+ public:
+  /// What `may_begin` says; false where it cannot write (Error{io}), which is kept.
+  bool admits(const std::function<bool()>& may_begin);
+  void throw_if_any() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::optional<Error> first_;
+};
 
 }  // namespace shardwise::program

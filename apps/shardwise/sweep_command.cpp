@@ -14,6 +14,7 @@
 #include "npy.hpp"
 #include "picture.hpp"
 #include "progress.hpp"
+#include "rank_arguments.hpp"
 #include "rank_work.hpp"
 #include "ranks.hpp"
 #include "run_folder.hpp"
@@ -84,6 +85,10 @@ class CostBook {
   std::map<std::string, double> ns_;
 };
 
+std::string digest_of(const std::string& text) {
+  return blake3_hex(text.data(), text.size());
+}
+
 std::string digest_of_files(const SweepScene& scene) {
   Blake3 hasher;
   for (const std::string& digest : scene.file_digests) hasher.update(digest);
@@ -153,6 +158,7 @@ class Sweep {
   SweepScenes scenes_;
   std::map<std::string, Indices> units_;  ///< runs by key: those of one key are computed once
   std::vector<std::string> damaged_;
+  FolderProblem folder_problem_;
   JobReport report_;
 };
 
@@ -205,7 +211,8 @@ Job Sweep::make_job(std::size_t index) {
   job.bytes = item.bytes();
   job.admit = [this, index] {
     const std::string& key = items_[index].key;
-    return folder_->claim(key) && cache_.find(key).state != SweepCache::State::good;
+    return folder_problem_.admits(
+        [&] { return folder_->claim(key) && cache_.find(key).state != SweepCache::State::good; });
   };
   job.program = JobProgram::native(
       "coverage",
@@ -264,6 +271,7 @@ int Sweep::run() {
     options.progress = [&](std::size_t done, std::size_t total) {
       progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
       if (stop_requested()) executor->cancel();
+      folder_problem_.throw_if_any();
     };
     JobExecutor jobs(devices_, std::move(options));
     executor = &jobs;
@@ -426,8 +434,10 @@ int run(const SweepText& text) {
   std::vector<SweepItem> items;
   for (SweepRun& run : runs) {
     const SceneFileOptions& o = run.text.scene_options;
+    // Names of files may hold any bytes, which a text in JSON may not.
     const std::string key =
-        Json{run.text.scene, o.material, o.materials, o.defects, o.up, o.unit, o.origin, o.strict_materials}
+        Json{digest_of(run.text.scene), o.material, digest_of(o.materials), o.defects, o.up, o.unit, o.origin,
+             o.strict_materials}
             .dump();
     std::shared_ptr<const SweepScene>& scene = scenes[key];
     if (!scene) {
@@ -438,6 +448,11 @@ int run(const SweepText& text) {
     const std::string backend = backend_of(devices, run.request);
     items.push_back(make_item(std::move(run), scene, backend));
   }
+  std::string contents;  // whatever traces: that is each rank's own affair
+  for (const SweepItem& item : items)
+    contents +=
+        item.run.name + '\0' + sweep_key(item.scene->file_digests, canonical_parameters(item.run), "");
+  require_same_contents(fmt::format("the plan '{}'", text.plan), contents);
   if (text.dry_run) return is_first_rank() ? dry_run(text, items) : 0;
   return Sweep(text, std::move(items), devices, std::move(options)).run();
 }

@@ -3,10 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
+#include "runtime/small_file.hpp"
 #include "shardwise/dispatch/calibrate.hpp"
 #include "shardwise/runtime/error.hpp"
 #include "shardwise/runtime/sim.hpp"
@@ -108,20 +107,14 @@ std::string calibration_json(const DeviceSet& devices, const std::vector<Calibra
 
 void save_calibration(const std::string& path, const DeviceSet& devices,
                       const std::vector<CalibrationRecord>& records) {
-  std::ofstream file(path, std::ios::binary);
-  if (!(file << calibration_json(devices, records)) || !file.flush())
-    throw Error(ErrorClass::io, fmt::format("calibration: cannot write '{}'", path));
+  replace_small_file(path, calibration_json(devices, records), "calibration");
 }
 
 std::vector<CalibrationRecord> read_calibration(const std::string& path, const DeviceSet& devices) {
-  std::ifstream file(path, std::ios::binary);
-  // A folder opens, too, and is found out by reading.
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf()))
-    throw_data(fmt::format("calibration: '{}' cannot be read, or is empty; check its name", path));
+  const std::string text = read_small_file(path, "calibration", "check its name");
   std::vector<CalibrationRecord> records;
   try {
-    const Json json = Json::parse(text.str());
+    const Json json = Json::parse(text);
     if (json.at("schema").get<int>() != known_schema)
       throw_data(fmt::format("calibration: '{}' has schema {}, this build reads {}; calibrate again", path,
                              json.at("schema").dump(), known_schema));

@@ -46,6 +46,15 @@ TEST_F(Hostile, FoldersAndPipesAreNoFiles) {
   Words calibrated = coverage({"--calibration", path("folder"), "--dry-run"});
   expect_one_line_error(run(calibrated), 3, "calibration: '" + path("folder") + "' cannot be read");
   for (const char* name : {"folder", "pipe"}) {
+    for (const Words& read :
+         {Words{"--calibration", path(name)}, Words{"--devices", std::string("sim:").append(path(name))},
+          Words{"--devices", "sim:2", "--sim-faults", std::string("@").append(path(name))}}) {
+      Words words = coverage({"--dry-run"});
+      words.resize(words.size() - 3);  // --devices, and what is asked for
+      words.emplace_back("--dry-run");
+      words.insert(words.end(), read.begin(), read.end());
+      expect_one_line_error(run(words), 3, path(name) + "' cannot be read (it is no regular file)");
+    }
     expect_one_line_error(run({"bench", "dispatch", "--quick", "--baseline", path(name)}), 3,
                           "is not a regular file");
     expect_one_line_error(run({"merge", path(name)}), 3, "is not a regular file");

@@ -302,6 +302,30 @@ TEST_F(Ranks, UnlikeCommandLinesAreRefused) {
   refuse({solve, other}, "rank 0 has --rhs 1, rank 1 has --rhs 2;");
 }
 
+// Machines that share no file system may have other versions of a file.
+TEST_F(Ranks, UnlikeBatchesAndPlansAreRefused) {
+  box_scene();
+  for (const char* rank : {"0", "1"}) {
+    const std::string folder = std::string("r").append(rank) + "/";
+    std::filesystem::create_directory(path(folder));
+    write(folder + "batch.jsonl", R"({"id": "a", "command": ["echo", ")" + std::string(rank) + R"("]})");
+    write(folder + "plan.toml",
+          "[[run]]\nscene = \"../scene.xml\"\ntx = \"-10,0,10\"\nsamples = \"20k\"\nseed = " +
+              std::string(rank) + "\n");
+  }
+  write("there.sh", "cd " + path("r") + "$OMPI_COMM_WORLD_RANK && exec " SHARDWISE_RANK_PROGRAM " \"$@\"\n");
+  for (const auto& [command, file] : {std::pair{"jobs", "batch.jsonl"}, std::pair{"sweep", "plan.toml"}}) {
+    const Outcome outcome = run({"-n", "2", "sh", path("there.sh"), command, file, "-o", path("out"),
+                                 "--devices", "host:1x1", "--quiet"});
+    EXPECT_NE(outcome.code, 0);
+    EXPECT_EQ(errors_in(outcome), 1) << outcome.err;
+    EXPECT_NE(outcome.err.find("'" + std::string(file) + "' of rank 1 on host "), std::string::npos)
+        << outcome.err;
+    EXPECT_NE(outcome.err.find("give every rank the same file"), std::string::npos) << outcome.err;
+    EXPECT_FALSE(exists("out"));
+  }
+}
+
 TEST_F(Ranks, ARankThatNeverStartsEndsTheRun) {
   setenv("SHARDWISE_RANK_DEADLINE", "2", 1);
   std::vector<std::string> words = each({coverage({"--json", path("report.json")})});

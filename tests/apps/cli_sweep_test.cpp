@@ -137,6 +137,30 @@ TEST_F(Sweep, FilesThatChangePlacesAreAnotherScene) {
   EXPECT_NE(table()[1][7], before);
 }
 
+TEST_F(Sweep, APlanMayBeInAFolderOfAnyName) {
+  const std::string folder = path("f\xff");
+  fs::create_directory(folder);
+  for (const char* file : {"scene.xml", "ground.ply", "box.ply"}) fs::copy(path(file), folder + "/" + file);
+  plan(kPlan);
+  fs::rename(path("plan.toml"), folder + "/plan.toml");
+  for (const char* taken : {"computed", "from_cache"}) {
+    const Outcome outcome =
+        run({"sweep", folder + "/plan.toml", "-o", path("out"), "--devices", "host:2x1", "--json", "-"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(Json::parse(outcome.out)[taken], 4);
+  }
+}
+
+// Nor is a run to blame for a claim that cannot be written.
+TEST_F(Sweep, AFolderThatVanishesEndsTheSweepAndNoRunFails) {
+  plan(std::string(kPlan) + "seed = [1, 2, 3]\nsamples = \"2M\"\n");
+  RunningProgram program(folder_, {"sweep", path("plan.toml"), "-o", path("out"), "--devices", "host:1x1"});
+  for (int i = 0; i < 1000 && !exists("out/.shardwise/lock"); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  fs::remove_all(path("out/.shardwise"));
+  expect_one_line_error(program.wait(), 1, "cannot write '" + path("out/.shardwise/"));
+}
+
 TEST_F(Sweep, ADamagedEntryIsComputedAgainAndReported) {
   plan(kPlan);
   sweep();

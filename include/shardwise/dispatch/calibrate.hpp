@@ -71,7 +71,7 @@ CalibrationRecord calibrate(const DeviceSet& devices, const std::string& operati
 
 /// Records as JSON, with every number, and the devices and the build that they are true for.
 std::string calibration_json(const DeviceSet& devices, const std::vector<CalibrationRecord>& records);
-/// The same in a file.
+/// The same in a file, which is replaced as a whole or, after an Error{io}, not at all.
 void save_calibration(const std::string& path, const DeviceSet& devices,
                       const std::vector<CalibrationRecord>& records);
 /// The records of a file. Throws a data Error for a file that is damaged or of another schema, a usage Error

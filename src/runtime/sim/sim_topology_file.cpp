@@ -2,9 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
-#include <sstream>
-
+#include "runtime/small_file.hpp"
 #include "shardwise/runtime/error.hpp"
 #include "shardwise/runtime/parse.hpp"
 #include "shardwise/runtime/sim_topology.hpp"
@@ -19,12 +17,7 @@
 namespace shardwise {
 
 SimTopology read_sim_topology(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf()))
-    throw_data(
-        fmt::format("sim topology '{}': the file cannot be read; check its name, or write sim:N", path));
-  return parse_sim_topology(text.str(), path);
+  return parse_sim_topology(read_small_file(path, "sim topology", "check its name, or write sim:N"), path);
 }
 
 #if defined(SHARDWISE_WITH_TOML)
