@@ -166,6 +166,35 @@ void add_single(std::vector<Case>& cases, const DeviceSet& devices, std::int64_t
   add("diffusion-adjoint-reduce", 3, make(d, reduce), true, with_kappa);
 }
 
+/// Adjoints in both forms over their forward, on a block as one of many has it: there launches count as much
+/// as cells.
+template <class T>
+void add_small_adjoints(std::vector<Case>& cases, const DeviceSet& devices, std::int64_t n, int count,
+                        const char* type) {
+  const DeviceSet first = devices.first();
+  const CartesianGrid grid = box(n, n, n);
+  const auto add = [&](const char* name, const Operator& op) {
+    for (const AdjointForm form : {AdjointForm::owner, AdjointForm::reduce}) {
+      PrepareOptions options;
+      options.adjoint = form;
+      const auto work = std::make_shared<Work<T>>(grid, first, 1, op, options);
+      Case row;
+      row.name =
+          fmt::format("{}-adjoint{}-{}-{}", name, form == AdjointForm::reduce ? "-reduce" : "", n, type);
+      row.work = fmt::format("{}'s adjoint, {} form, {} {}; one: the forward", name,
+                             form == AdjointForm::reduce ? "reduce" : "owner", grid.shape_text(), type);
+      row.devices = first[0].name();
+      row.mode = "one device";
+      row.units = static_cast<double>(grid.cell_count());
+      row.all = [work, count] { return work->apply(count, true); };
+      row.one = [work, count] { return work->apply(count, false); };
+      cases.push_back(std::move(row));
+    }
+  };
+  add("laplacian", laplacian(grid));
+  add("diffusion", diffusion(Coefficient::constant(grid, 1.5)));
+}
+
 /// A product as a solver calls it, with p . A p, against the application of the operator to a field.
 template <class T>
 void add_product(std::vector<Case>& cases, const DeviceSet& devices, std::int64_t n, int count,
@@ -309,6 +338,8 @@ std::vector<Case> grid_cases(const Settings& settings) {
   std::vector<Case> cases;
   add_single<float>(cases, devices, n, count, "float");
   add_single<double>(cases, devices, n, count, "double");
+  add_small_adjoints<float>(cases, devices, settings.quick ? 32 : 128, 5 * count, "float");
+  add_small_adjoints<double>(cases, devices, settings.quick ? 32 : 128, 5 * count, "double");
   add_product<float>(cases, devices, n, count, "float");
   add_product<double>(cases, devices, n, count, "double");
   add_cg(cases, devices, settings.quick ? 48 : gpu ? 256 : 96);

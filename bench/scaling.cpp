@@ -72,16 +72,16 @@ std::vector<Work> works(bool quick) {
     return batch;
   };
   std::vector<Work> list;
-  list.push_back({"intersect", fmt::format("{} rays, full record, in and out of the master's memory", rows),
-                  static_cast<double>(rows), [rays, rows](Scene& scene) {
-                    scene.require_face_data("bench scaling");
-                    IntersectOptions options;
-                    options.min_rows_per_device = 0;
-                    return settled(scene,
-                                   [&] { return intersect(scene, rays(rows), options).get().dispatch.mode; });
-                  }});
   list.push_back(
-      {"reflections", fmt::format("{} rays, 4 reflections, in and out of the master's memory", rows),
+      {"intersect", fmt::format("{} rays, full record, from and to the first device's memory", rows),
+       static_cast<double>(rows), [rays, rows](Scene& scene) {
+         scene.require_face_data("bench scaling");
+         IntersectOptions options;
+         options.min_rows_per_device = 0;
+         return settled(scene, [&] { return intersect(scene, rays(rows), options).get().dispatch.mode; });
+       }});
+  list.push_back(
+      {"reflections", fmt::format("{} rays, 4 reflections, from and to the first device's memory", rows),
        static_cast<double>(rows), [rays, rows](Scene& scene) {
          scene.require_face_data("bench scaling");
          ReflectionOptions options;
@@ -90,30 +90,32 @@ std::vector<Work> works(bool quick) {
          return settled(scene,
                         [&] { return trace_reflections(scene, rays(rows), options).get().dispatch.mode; });
        }});
-  list.push_back({"generated", fmt::format("{} rays made, traced and reduced where they are", made),
-                  static_cast<double>(made), [made](Scene& scene) {
-                    IntersectOptions options;
-                    options.fields = IntersectFields::none;
-                    options.min_rows_per_device = 0;
-                    options.sink = reduce(sum_of_column(IntersectColumns::t, 1, 16));
-                    const RowSource source = generated(random_rays(made, {-1, -1, -1}, {1, 1, 1}, 7));
-                    return settled(scene,
-                                   [&] { return intersect(scene, source, options).get().dispatch.mode; });
-                  }});
+  list.push_back(
+      {"generated",
+       fmt::format("{} rays, made, traced and added up on the device that has them: nothing is copied", made),
+       static_cast<double>(made), [made](Scene& scene) {
+         IntersectOptions options;
+         options.fields = IntersectFields::none;
+         options.min_rows_per_device = 0;
+         options.sink = reduce(sum_of_column(IntersectColumns::t, 1, 16));
+         const RowSource source = generated(random_rays(made, {-1, -1, -1}, {1, 1, 1}, 7));
+         return settled(scene, [&] { return intersect(scene, source, options).get().dispatch.mode; });
+       }});
   const std::int64_t samples = quick ? 10'000'000 : 100'000'000;
-  list.push_back({"coverage",
-                  fmt::format("{} rays, 3 reflections, 369 x 302 cells, 8 passes, exact", samples),
-                  static_cast<double>(samples), [samples](Scene& scene) {
-                    CoverageOptions options;
-                    options.transmitters = {{{0, 0, 0.5}, 1}};
-                    options.grid = {2, 0.1, -1, 1, -1, 1, 369, 302};
-                    options.samples = samples;
-                    options.split.min_rows_per_device = 0;
-                    std::string mode;
-                    const double seconds =
-                        virtual_seconds(scene, [&] { mode = coverage(scene, options).get().dispatch.mode; });
-                    return std::pair{seconds, mode};
-                  }});
+  list.push_back(
+      {"coverage",
+       fmt::format("map of {} rays, 3 reflections, 369 x 302 cells, 8 passes, exact sums", samples),
+       static_cast<double>(samples), [samples](Scene& scene) {
+         CoverageOptions options;
+         options.transmitters = {{{0, 0, 0.5}, 1}};
+         options.grid = {2, 0.1, -1, 1, -1, 1, 369, 302};
+         options.samples = samples;
+         options.split.min_rows_per_device = 0;
+         std::string mode;
+         const double seconds =
+             virtual_seconds(scene, [&] { mode = coverage(scene, options).get().dispatch.mode; });
+         return std::pair{seconds, mode};
+       }});
   return list;
 }
 

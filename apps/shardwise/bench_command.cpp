@@ -12,6 +12,7 @@
 #include "command.hpp"
 #include "device_options.hpp"
 #include "progress.hpp"
+#include "prompt_stop.hpp"
 #include "report_file.hpp"
 #include "scene/file_util.hpp"
 #include "shardwise/runtime/error.hpp"
@@ -86,20 +87,46 @@ double baseline_seconds(const Json& baseline, const bench::Row& row) {
   return 0;
 }
 
+/// The table, what its columns are, and what its rows are: those of one work on more and more devices
+/// together.
 std::string rows_text(const std::vector<bench::Row>& rows) {
-  std::vector<std::vector<std::string>> table{{"row", "devices", "mode", "all, min", "median", "one, min",
-                                               "median", "ratio", "ns/unit", "limit", "of limit"}};
+  const bool any_one = std::ranges::any_of(rows, &bench::Row::has_one),
+             any_unit = std::ranges::any_of(rows, [](const bench::Row&row) { return row.per_unit_ns > 0; }),
+             any_limit = std::ranges::any_of(rows, [](const bench::Row&row) { return !row.limit.empty(); });
+  std::vector<std::vector<std::string>> table{{"row", "devices", "mode", "all", "median"}};
+  const auto add = [](std::vector<std::string>& line, bool wanted, std::vector<std::string> more) {
+    if (wanted) line.insert(line.end(), more.begin(), more.end());
+  };
+  add(table[0], any_one, {"one", "median", "ratio"});
+  add(table[0], any_unit, {"ns/unit"});
+  add(table[0], any_limit, {"limit", "of limit"});
   for (const bench::Row& row : rows) {
-    table.push_back({row.name, row.devices, row.mode, short_time(row.all.min), short_time(row.all.median),
-                     row.has_one ? short_time(row.one.min) : "-",
-                     row.has_one ? short_time(row.one.median) : "-",
-                     row.has_one ? fmt::format("{:.3f}", row.ratio) : "-",
-                     row.per_unit_ns > 0 ? fmt::format("{:.4g}", row.per_unit_ns) : "-",
-                     row.limit.empty() ? "-" : row.limit,
-                     row.share_of_limit > 0 ? fmt::format("{:.3f}", row.share_of_limit) : "-"});
+    std::vector<std::string> line{row.name, row.devices, row.mode, short_time(row.all.min),
+                                  short_time(row.all.median)};
+    add(line, any_one,
+        {row.has_one ? short_time(row.one.min) : "-", row.has_one ? short_time(row.one.median) : "-",
+         row.has_one ? fmt::format("{:.3f}", row.ratio) : "-"});
+    add(line, any_unit, {row.per_unit_ns > 0 ? fmt::format("{:.4g}", row.per_unit_ns) : "-"});
+    add(line, any_limit,
+        {row.limit.empty() ? "-" : row.limit,
+         row.share_of_limit > 0 ? fmt::format("{:.3f}", row.share_of_limit) : "-"});
+    table.push_back(std::move(line));
   }
-  std::string text = table_text(table);
-  for (const bench::Row& row : rows) text += fmt::format("{}: {}\n", row.name, row.work);
+  std::string text = table_text(table) + "\nall: the least time on the devices of the row, then the median";
+  if (any_one)
+    text +=
+        "; one: the same on one of them, or what the row names below; ratio: one / all, how many times as "
+        "fast";
+  if (any_unit) text += "; ns/unit: of all, for one ray, row or cell";
+  if (any_limit) text += "; of limit: the share that is reached of what the limit alone would allow";
+  text += "\n\nwhat was run:\n";
+  for (std::size_t i = 0; i < rows.size();) {
+    std::string names = rows[i].name;
+    std::size_t next = i + 1;
+    for (; next < rows.size() && rows[next].work == rows[i].work; ++next) names += ", " + rows[next].name;
+    text += fmt::format("  {}: {}\n", names, rows[i].work);
+    i = next;
+  }
   return text;
 }
 
@@ -132,11 +159,15 @@ int run(const Options& options) {
   settings.cancel = &stop_requested();
   std::vector<bench::Row> rows;
   std::string rows_known;
-  for (const bench::Case& work : chosen->make(settings)) {
-    rows_known += (rows_known.empty() ? "" : ", ") + work.name;
-    if (!options.only.empty() && std::ranges::find(options.only, work.name) == options.only.end()) continue;
-    log_note(fmt::format("bench {}: {} on {}", chosen->name, work.name, work.devices));
-    rows.push_back(bench::run_case(work, settings));
+  {
+    // Until there is something to write. What the cases hold is large, and given back behind it.
+    const PromptStop prompt_stop;
+    for (const bench::Case& work : chosen->make(settings)) {
+      rows_known += (rows_known.empty() ? "" : ", ") + work.name;
+      if (!options.only.empty() && std::ranges::find(options.only, work.name) == options.only.end()) continue;
+      log_note(fmt::format("bench {}: {} on {}", chosen->name, work.name, work.devices));
+      rows.push_back(bench::run_case(work, settings));
+    }
   }
 
   if (rows.empty())

@@ -98,13 +98,20 @@ int finish(const CalibrateText& text, const std::string& json, const DeviceSet& 
     return 0;
   }
   std::string out = record.describe();
-  if (devices.size() == 1) out += "  one device: there is nothing to split\n";
-  if (!text.output.empty())
-    out += record.operation == "coverage"
-               ? fmt::format("kept in {}; use it with coverage --calibration {}\n", text.output, text.output)
-               : fmt::format(
-                     "kept in {}; C++ calls use it by operation_weights = load_calibration(\"{}\", ...)\n",
-                     text.output, text.output);
+  const bool is_map = record.operation == "coverage";
+  if (devices.size() == 1)
+    out += "name several devices with --devices to find their shares\n";
+  else if (text.output.empty())
+    out += "\nnothing was kept: add -o FILE to use these shares later\n";
+  else if (is_map)
+    out += fmt::format(
+        "\nkept in {0}: 'shardwise coverage ... --calibration {0}' splits maps like this one so\n",
+        text.output);
+  else
+    out += fmt::format(
+        "\nkept in {0}: C++ calls of this size split so with operation_weights = load_calibration(\"{0}\", "
+        "...)\n",
+        text.output);
   write_stdout(out);
   return 0;
 }

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "coverage_ranks.hpp"
 #include "coverage_run.hpp"
 #include "estimate.hpp"
@@ -14,6 +16,48 @@
 #include "table.hpp"
 
 namespace shardwise::program {
+namespace {
+
+/// Who computes what in how many launches, in words.
+std::string split_text(const DispatchReport& plan) {
+  std::string text;
+  if (plan.devices.size() == 1)
+    text = "one device computes everything";
+  else if (plan.mode == "master")
+    text = fmt::format("{} computes everything ({}; --min-rows N sets another floor)",
+                       plan.devices.front().name, plan.reason);
+  else
+    text = fmt::format("the rays are shared out over {} devices",
+                       std::ranges::count_if(plan.devices, [](const auto& d) { return d.lanes > 0; }));
+  const char* const why = plan.source == "cap"        ? ", so that progress shows and a cancel is heard"
+                          : plan.source == "budget"   ? ", which is what fits into the memory"
+                          : plan.source == "explicit" ? ", as --chunk says"
+                                                      : "";
+  return fmt::format("{}, in {} launch{} of at most {} rays{}", text, plan.chunk_count,
+                     plan.chunk_count == 1 ? "" : "es", count_text(plan.chunk_rows), why);
+}
+
+std::string plan_text(const std::string& scene, const CoverageOptions& options, std::int64_t lanes,
+                      const DispatchReport& plan, const std::string& devices, const std::string& of_ranks,
+                      const Estimate& estimate) {
+  const std::size_t transmitters = options.transmitters.size();
+  std::string text = fmt::format(
+      "plan of a coverage map, nothing was run: {} in {}\n"
+      "{} x {} cells, {} transmitter{} with {} rays each, in {} pass{}: {} rays (\"lanes\") in all, each "
+      "followed for at most {} straight segment{}\n\n{}\n{}\n",
+      mechanisms_text(options), scene, options.grid.resolution0, options.grid.resolution1, transmitters,
+      transmitters == 1 ? "" : "s", count_text(options.samples), options.passes,
+      options.passes == 1 ? "" : "es", count_text(lanes), options.bounces + 1,
+      options.bounces == 0 ? "" : "s", devices, split_text(plan));
+  if (!of_ranks.empty()) text += "this is rank 0's part; all ranks:\n" + of_ranks;
+  text += fmt::format("\nestimated time: {}, if\n", short_time(estimate.seconds));
+  for (const std::string& assumption : estimate.assumptions) text += "  " + assumption + "\n";
+  return text +
+         "To compute the map, run 'shardwise coverage' with the same options; to change what it takes, try "
+         "others for --devices, --samples or --cell here.\n";
+}
+
+}  // namespace
 
 int dry_run(const CoverageText& text, const CoverageRequest& request, const DeviceSet& devices,
             const SceneModel& model) {
@@ -37,8 +81,8 @@ int dry_run(const CoverageText& text, const CoverageRequest& request, const Devi
   planned.progress = [](std::int64_t, std::int64_t) {};
   const Estimate estimate = estimate_coverage(devices, model, planned);
   Json list = Json::array();
-  std::vector<std::vector<std::string>> rows{
-      {"device", "memory free", "lanes", "peak", "busy", "copying", "idle", "in", "out", "most with"}};
+  std::vector<std::vector<std::string>> rows{{"device", "free memory", "uses at most", "rays", "computes",
+                                              "copies", "idles", "receives", "sends", "most time goes to"}};
   for (int i = 0; i < devices.size(); ++i) {
     const DeviceReport& device = plan.devices.at(static_cast<std::size_t>(i));
     const DeviceEstimate& guess = estimate.devices.at(static_cast<std::size_t>(i));
@@ -52,8 +96,8 @@ int dry_run(const CoverageText& text, const CoverageRequest& request, const Devi
                     {"bytes_in", guess.time.bytes_in},
                     {"bytes_out", guess.time.bytes_out},
                     {"bottleneck", guess.bottleneck}});
-    rows.push_back({device.name, human_bytes(devices[i].free_memory()), count_text(device.lanes),
-                    human_bytes(device.peak_bytes), short_time(guess.time.busy_s),
+    rows.push_back({device.name, human_bytes(devices[i].free_memory()), human_bytes(device.peak_bytes),
+                    count_text(device.lanes), short_time(guess.time.busy_s),
                     short_time(guess.time.transferring_s), short_time(guess.time.idle_s),
                     human_bytes(guess.time.bytes_in), human_bytes(guess.time.bytes_out), guess.bottleneck});
   }
@@ -86,18 +130,8 @@ int dry_run(const CoverageText& text, const CoverageRequest& request, const Devi
     write_stdout(json_text(report));
     return 0;
   }
-  write_stdout(
-      fmt::format("plan of {} for {}, nothing was run\n{} x {} cells, {} rays per transmitter in {} passes: "
-                  "{} lanes, at most {} "
-                  "segments\n\n{}\n{} ({}); {} launches of {} lanes at most, {} a lane and {} fixed ({})\n",
-                  mechanisms_text(options), text.scene, options.grid.resolution0, options.grid.resolution1,
-                  count_text(options.samples), options.passes, count_text(lanes), short_count(most_segments),
-                  table_text(rows), plan.mode, plan.reason, plan.chunk_count, count_text(plan.chunk_rows),
-                  human_bytes(plan.row_bytes), human_bytes(plan.fixed_bytes), plan.source));
-  if (has_ranks()) write_stdout("of rank 0; all ranks:\n" + rank_table(of_ranks, "lanes"));
-  std::string basis = fmt::format("estimated time {}", short_time(estimate.seconds));
-  for (const std::string& assumption : estimate.assumptions) basis += "\n  if " + assumption;
-  write_stdout(basis + "\n");
+  write_stdout(plan_text(text.scene, options, lanes, plan, table_text(rows),
+                         has_ranks() ? rank_table(of_ranks, "lanes") : "", estimate));
   return 0;
 }
 

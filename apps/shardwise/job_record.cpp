@@ -13,12 +13,19 @@ constexpr std::int64_t kSchema = 1;
 }  // namespace
 
 Json json_of(const BatchJob& job, const JobRecord& record) {
-  return {{"schema", kSchema},           {"id", job.id},
-          {"digest", job.digest},        {"status", record.status},
-          {"device", record.device},     {"exit_code", record.exit_code},
-          {"attempts", record.attempts}, {"queued_s", record.queued_s},
-          {"run_s", record.run_s},       {"ended", record.ended},
-          {"error", record.error}};
+  return {{"schema", kSchema},
+          {"id", job.id},
+          {"digest", job.digest},
+          {"status", record.status},
+          {"device", record.device},
+          {"exit_code", record.exit_code},
+          {"attempts", record.attempts},
+          {"queued_s", record.queued_s},
+          {"run_s", record.run_s},
+          {"ended", record.ended},
+          {"error", record.error},
+          {"host", record.host},
+          {"pid", record.pid}};
 }
 
 std::optional<JobRecord> read_record(const fs::path& folder, const BatchJob& job) {
@@ -36,6 +43,9 @@ std::optional<JobRecord> read_record(const fs::path& folder, const BatchJob& job
     record.run_s = json.at("run_s");
     record.ended = json.at("ended");
     record.error = json.at("error");
+    // Not in folders that an earlier version began.
+    record.host = json.value("host", "");
+    record.pid = json.value("pid", 0L);
     return record;
   } catch (const Json::exception&) {
     return std::nullopt;

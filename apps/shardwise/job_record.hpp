@@ -15,6 +15,8 @@ struct JobRecord {
   int exit_code = -1, attempts = 0;
   double queued_s = 0, run_s = 0;
   double ended = 0;  ///< Unix time
+  std::string host;  ///< of the process that ran it; empty in records that do not say
+  long pid = 0;
   bool is_done() const { return status == "done"; }
 };
 

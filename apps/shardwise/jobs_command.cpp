@@ -218,6 +218,8 @@ void JobsRun::on_result(std::size_t index, const JobResult& result) {
     record.queued_s = result.queued_s;
     record.run_s = result.run_s;
     record.ended = unix_time();
+    record.host = folder_->self().process.host;
+    record.pid = folder_->self().process.number;
     const fs::path place = folder_->path() / job.id;
     make_job_folder(place, job.id);
     for (std::size_t i = 0; i < result.outputs.size(); ++i) {
@@ -341,15 +343,16 @@ bool JobsRun::any_failed() const {
 }
 
 std::string JobsRun::table() const {
-  std::string csv = "id,device,status,exit_code,attempts,queued_s,run_s,error\n";
+  std::string csv = "id,device,status,exit_code,attempts,queued_s,run_s,error,host,pid\n";
   for (std::size_t i = 0; i < batch_.size(); ++i) {
     const auto& record = records_[i];
     if (record)
-      csv += fmt::format("{},{},{},{},{},{:.6f},{:.6f},{}\n", csv_field(batch_[i].id), record->device,
+      csv += fmt::format("{},{},{},{},{},{:.6f},{:.6f},{},{},{}\n", csv_field(batch_[i].id), record->device,
                          record->status, record->exit_code, record->attempts, record->queued_s, record->run_s,
-                         csv_field(record->error));
+                         csv_field(record->error), csv_field(record->host),
+                         record->pid > 0 ? std::to_string(record->pid) : "");
     else
-      csv += fmt::format("{},,{},,0,,,\n", csv_field(batch_[i].id),
+      csv += fmt::format("{},,{},,0,,,,,\n", csv_field(batch_[i].id),
                          out_of_reach_.contains(i) ? "undone" : "cancelled");
   }
   return csv;
@@ -431,7 +434,7 @@ int JobsRun::dry_run() const {
   for (std::size_t i = 0; i < batch_.size(); ++i) items.push_back({i, batch_[i].cost});
   const CostPlan plan = partition_lpt(loads, items);
   Json list = Json::array();
-  std::vector<std::vector<std::string>> rows{{"device", "jobs", "cost", "share"}};
+  std::vector<std::vector<std::string>> rows{{"device", "jobs", "cost in all", "busy for"}};
   for (const DeviceAssignment& device : plan.devices) {
     const double ends = static_cast<double>(device.cost) / device.speed;
     list.push_back(
@@ -450,8 +453,13 @@ int JobsRun::dry_run() const {
       text_.json == "-"
           ? json_text(report)
           : fmt::format(
-                "plan of {} jobs, nothing was run\n\n{}\nat most {:.4f} of the shortest there can be\n",
-                batch_.size(), table_text(rows), plan.ratio));
+                "plan of {} job{}, nothing was run\n\n{}\n{}, if the costs are right\nTo run {}, give -o "
+                "DIR and leave out --dry-run.\n",
+                batch_.size(), batch_.size() == 1 ? "" : "s", table_text(rows),
+                plan.ratio > 1
+                    ? fmt::format("it takes at most {:.4f} times as long as the best plan", plan.ratio)
+                    : "no other plan ends sooner",
+                batch_.size() == 1 ? "it" : "them"));
   return 0;
 }
 

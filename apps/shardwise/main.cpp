@@ -25,9 +25,7 @@ using namespace shardwise::program;
 
 int report(ErrorClass error_class, const std::string& text, int code) {
   if (error_class == ErrorClass::interrupted && code > 128) {
-    const int number = code - 128;
-    const char* const name = number == 2 ? "SIGINT" : number == 15 ? "SIGTERM" : "SIGHUP";
-    log_error(std::string("stopped by ") + name + "; " + stop_remark());
+    log_error(stop_text(code - 128));
     return code;
   }
   log_error(text);

@@ -45,6 +45,8 @@ class RunFolder {
   RunFolder& operator=(const RunFolder&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
+  /// This process, as others see it.
+  const FolderOwner& self() const { return self_; }
 
   /// True: the unit is this process' from now on (or was already). False: another one has it.
   bool claim(const std::string& unit);

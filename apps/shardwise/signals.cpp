@@ -87,8 +87,9 @@ void set_stop_remark(std::string remark) {
   remark_after_stop = std::move(remark);
 }
 
-const std::string& stop_remark() {
-  return remark_after_stop;
+std::string stop_text(int number) {
+  const char* const name = number == SIGINT ? "SIGINT" : number == SIGTERM ? "SIGTERM" : "SIGHUP";
+  return std::string("stopped by ") + name + "; " + remark_after_stop;
 }
 
 void throw_if_stopped() {

@@ -21,10 +21,10 @@ bool stopped_for_other_rank();
 /// The first signal's number, 0 while there was none.
 int caught_signal();
 
-/// What main() says after 'stopped by SIGINT; ' in place of 'no output was written': commands that keep what
-/// is done say where.
+/// What the program says of its end by a signal: 'stopped by SIGINT; no output was written', or what takes
+/// the place of the latter: commands that keep what is done say where.
+std::string stop_text(int number);
 void set_stop_remark(std::string remark);
-const std::string& stop_remark();
 
 /// Throws Error{interrupted} after a signal; called between steps.
 void throw_if_stopped();

@@ -184,13 +184,15 @@ void dry_run(const SolveRequest& r, const SolveOptions& o, const Blocks& blocks,
   OutputSet outputs;
   stage_json(outputs, o.json, report);
   outputs.commit();
-  write_stdout(o.json == "-" ? json_text(report)
-                             : fmt::format("{}: {} cells in {} blocks ({} x {} x {}) on {}{}; nothing was "
-                                           "run\n\n{}",
-                                           r.problem, r.grid->shape_text(), partition.parts(), p[0], p[1],
-                                           p[2], blocks.transport(),
-                                           heat ? fmt::format("; {} steps of {:.6g}", r.steps, r.dt) : "",
-                                           table_text(rows)));
+  write_stdout(o.json == "-"
+                   ? json_text(report)
+                   : fmt::format("plan of {}, nothing was run: {} cells in {} block{} ({} x "
+                                 "{} x {}) on {}{}\n\n{}\nTo solve it, run 'shardwise solve' with "
+                                 "the same options.\n",
+                                 r.problem, r.grid->shape_text(), partition.parts(),
+                                 partition.parts() == 1 ? "" : "s", p[0], p[1], p[2], blocks.transport(),
+                                 heat ? fmt::format("; {} steps of {:.6g} in time", r.steps, r.dt) : "",
+                                 table_text(rows)));
 }
 
 int run(const SolveOptions& options) {

@@ -417,7 +417,9 @@ int dry_run(const SweepText& text, const std::vector<SweepItem>& items) {
   outputs.commit();
   write_stdout(text.json == "-"
                    ? json_text(report)
-                   : fmt::format("plan of {} runs, nothing was run\n\n{}", items.size(), table_text(rows)));
+                   : fmt::format("plan of {} maps, nothing was run\n\n{}\nTo compute them, leave out "
+                                 "--dry-run.\n",
+                                 items.size(), table_text(rows)));
   return 0;
 }
 

@@ -29,6 +29,8 @@ using namespace std::chrono_literals;
 
 /// How long what was begun may still take once another rank has failed: all others may come to its end first.
 constexpr double grace_s = 0.5;
+/// The same of connecting, which NCCL does not let anybody call off.
+constexpr double connect_grace_s = 5;
 constexpr std::uint64_t first_sum_bytes = std::uint64_t{4} << 20;
 
 template <class Function>
@@ -161,6 +163,44 @@ class NcclCollectives final : public DeviceCollectives {
   std::thread guard_;
 };
 
+/// For as long as it is there, this rank connects. A rank that failed meanwhile will not come, and NCCL waits
+/// for it without an end: the run has to end then.
+class ConnectGuard {
+ public:
+  explicit ConnectGuard(Communicator& ranks) : ranks_(ranks), signal_(ranks.failure_signal()) {
+    if (signal_) thread_ = std::thread([this] { watch(); });
+  }
+  ~ConnectGuard() {
+    {
+      const std::lock_guard lock(mutex_);
+      connected_ = true;
+    }
+    wake_.notify_one();
+    if (thread_.joinable()) thread_.join();
+  }
+  ConnectGuard(const ConnectGuard&) = delete;
+  ConnectGuard& operator=(const ConnectGuard&) = delete;
+
+ private:
+  void watch() {
+    std::unique_lock lock(mutex_);
+    while (!wake_.wait_for(lock, 100ms, [this] { return connected_; }))
+      if (const int rank = signal_->failing_rank(connect_grace_s); rank >= 0)
+        ranks_.abort(
+            fmt::format("rank {} ({}): NCCL still connects to rank {} ({}), which failed {:g} s ago, "
+                        "and cannot be called off; the run ends",
+                        ranks_.rank(), ranks_.host(ranks_.rank()), rank, ranks_.host(rank), connect_grace_s),
+            1);
+  }
+
+  Communicator& ranks_;
+  std::shared_ptr<const FailureSignal> signal_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool connected_ = false;
+  std::thread thread_;
+};
+
 }  // namespace
 
 const Nccl* load_nccl(std::string* why) {
@@ -210,18 +250,19 @@ std::shared_ptr<DeviceCollectives> connect_nccl(const Nccl& nccl, Communicator& 
   Operation connect;
   connect.name = "connect GPUs";
   connect.body = [&](LaunchContext&) { code = nccl.init_rank(&comm, ranks.size(), first.id, ranks.rank()); };
-  stream.enqueue(std::move(connect));
   try {
-    stream.synchronize();
-  } catch (const Error& error) {
-    ranks.fail(error);
-  }
-  if (!ranks.agree(code == Nccl::success, "NCCL's ranks")) {
-    if (code == Nccl::success) nccl.abort(comm);
-    throw Error(ErrorClass::device, code == Nccl::success
-                                        ? "NCCL: another rank could not connect; SHARDWISE_NCCL=off goes "
-                                          "through the host"
-                                        : failed_text(nccl, code, "ncclCommInitRank"));
+    try {
+      const ConnectGuard guard(ranks);
+      stream.enqueue(std::move(connect));
+      stream.synchronize();
+      if (code != Nccl::success) throw Error(ErrorClass::device, failed_text(nccl, code, "ncclCommInitRank"));
+    } catch (const Error& error) {
+      ranks.fail(error);
+    }
+    ranks.barrier("NCCL's ranks");
+  } catch (const RankError& error) {  // all ranks have it, and may go on without NCCL
+    if (comm != nullptr) nccl.abort(comm);
+    throw Error(error.error_class(), error.what());
   }
   auto collectives = std::make_shared<NcclCollectives>(nccl, comm, ranks.failure_signal());
   // The first sum makes the connections; it shall not be the first that somebody waits for. Where it fails on

@@ -289,31 +289,4 @@ CalibrationRecord calibrate(const DeviceSet& devices, const std::string& operati
   return record;
 }
 
-std::string CalibrationRecord::describe() const {
-  std::string text = fmt::format("{}, {} rows: {}{}\n", operation, rows,
-                                 chosen == "master" ? "the first device alone" : "the " + chosen + " split",
-                                 near_crossover ? " (near the crossover)" : "");
-  for (std::size_t d = 0; d < costs.size(); ++d)
-    text += fmt::format("  {}: {:.3g} ns a row, in {:.3g}, out {:.3g}{}; weight {:.4g}\n", devices[d],
-                        costs[d].compute_s * 1e9, costs[d].in_s * 1e9, costs[d].out_s * 1e9,
-                        costs[d].direct_s > 0
-                            ? fmt::format(", direct {:.3g} beside the others, {:.3g} alone",
-                                          costs[d].direct_s * 1e9, costs[d].direct_alone_s * 1e9)
-                            : "",
-                        weights[d]);
-  if (!costs.empty())
-    text += fmt::format("  fixed {:.3g} us a call on several devices, {:.3g} on the first alone\n",
-                        fixed_s * 1e6, master_fixed_s * 1e6);
-  for (const CalibrationTrial& trial : trials) {
-    std::vector<std::string> times;
-    for (const double seconds : trial.seconds) times.push_back(fmt::format("{:.4g}", seconds * 1e3));
-    text += fmt::format(
-        "  {} [{:.4g}] {}: median {:.4g} ms, predicted {:.4g} ms, gain {:.3f} (three of four above "
-        "{:.3f}); ms: {}\n",
-        trial.name, fmt::join(trial.weights, ", "), trial.mode, trial.median_s * 1e3, trial.predicted_s * 1e3,
-        trial.gain, trial.sure_gain, fmt::join(times, " "));
-  }
-  return text;
-}
-
 }  // namespace shardwise

@@ -2,6 +2,7 @@
 // From a leaf as data to the launch of its body, on host and CUDA.
 
 #include "grid/cell_launch.hpp"
+#include "grid/kappa_kernel.hpp"
 #include "grid/transpose_kernel.hpp"
 
 namespace shardwise {
@@ -40,9 +41,10 @@ struct LeafCall {
   const T* u = nullptr;  ///< second input, of derivatives
   T* y = nullptr;
   std::int64_t y_stride[2] = {};  ///< of transposes, whose output has a layout of its own
-  T* deep_y = nullptr;  ///< of transposes: cells at least deep_margin from every face go here, blended
+  /// Of transposes: cells at least deep_margin from every face go here, blended, or all (fold.whole).
+  T* deep_y = nullptr;
   std::int64_t deep_margin[3] = {};
-  RowFold<T> fold;
+  GatherFold<T> fold;
   T alpha = 1, beta = 0;
   LiftFaces<T> faces;
   CellBox box;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "grid/cell_shell.hpp"
 #include "grid/halo_exchange.hpp"
 #include "runtime/for_each.hpp"
 
@@ -70,14 +71,9 @@ void enqueue_blend_shell(const Blocks& blocks, FieldStorage<T>& y, const FieldSt
     Operation operation;
     operation.name = "blend shell";
     operation.accesses = {from.owned(AccessMode::read), to.owned(AccessMode::write)};
-    // The deep cells are passed over.
-    std::int64_t deep = 1;
-    for (int d = 0; d < 3; ++d)
-      deep *= std::max<std::int64_t>(0, body.deep.cells[d] - 2 * body.deep.margin[d]);
-    operation.items = owned_box(from.layout).count() - deep;
-    operation.body = [body, box = owned_box(from.layout)](LaunchContext& context) {
-      for_each_cell(context, box, body);
-    };
+    const CellShell shell(owned_box(from.layout), body.deep.box());
+    operation.items = shell.count();
+    operation.body = [body, shell](LaunchContext& context) { for_each_cell_of_shell(context, shell, body); };
     state.queue.enqueue(state.transport->compute(to.part), std::move(operation));
   }
 }

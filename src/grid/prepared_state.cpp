@@ -149,12 +149,26 @@ bool PreparedState<T>::run_with_dot(FieldStorage<T>& y, FieldStorage<T>& x, Fiel
 template <class T>
 void PreparedState<T>::run_transposed(Term<T>& term, FieldStorage<T>& y, FieldStorage<T>& x, T alpha,
                                       T beta) {
-  FieldStorage<T>& z = term.scratch->storage();
   for (std::size_t b = 0; b < term.calls.size(); ++b) {
+    const CartesianGrid& grid = blocks.local_grid(y.local[b].part);
     LeafCall<T> call = term.calls[b];
-    const FieldBlock<T>& to = z.local[b];
     call.action = LeafAction::transpose;
     call.x = x.local[b].cell();
+    call.deep_y = y.local[b].cell();
+    call.alpha = alpha;
+    call.beta = beta;
+    for (int d = 0; d < grid.dims(); ++d) {
+      call.fold.wraps[d] = grid.boundary(d, 0).kind == BoundaryKind::periodic;
+      for (int side = 0; side < 2; ++side)
+        call.fold.multiplier[d][side] = static_cast<T>(grid.boundary(d, side).multiplier(1, grid.spacing(d)));
+    }
+    if (!term.scratch) {
+      call.fold.whole = true;
+      enqueue_call(term, b, call, "gather",
+                   {x.local[b].owned(AccessMode::read), y.local[b].owned(AccessMode::write)});
+      continue;
+    }
+    const FieldBlock<T>& to = term.scratch->storage().local[b];
     call.y = to.cell();
     call.y_stride[0] = to.layout.stride[1];
     call.y_stride[1] = to.layout.stride[2];
@@ -162,20 +176,15 @@ void PreparedState<T>::run_transposed(Term<T>& term, FieldStorage<T>& y, FieldSt
       call.box.lo[d] = -to.layout.halo[d];
       call.box.hi[d] = to.layout.cells[d] + to.layout.halo[d];
     }
-    const CartesianGrid& grid = blocks.local_grid(to.part);
     const DeepCells deep = deep_cells(grid, to.layout);
     for (int d = 0; d < 3; ++d) call.deep_margin[d] = deep.margin[d];
-    call.fold.active = folds_rows(grid);
-    call.fold.wraps = grid.boundary(0, 0).kind == BoundaryKind::periodic;
-    for (int side = 0; side < 2 && call.fold.active; ++side)
-      call.fold.multiplier[side] = static_cast<T>(grid.boundary(0, side).multiplier(1, grid.spacing(0)));
-    call.deep_y = y.local[b].cell();
-    call.alpha = alpha;
-    call.beta = beta;
+    call.fold.rows = folds_rows(grid);
     enqueue_call(term, b, call, "gather",
                  {x.local[b].owned(AccessMode::read), to.access(AccessMode::write),
                   y.local[b].owned(AccessMode::write)});
   }
+  if (!term.scratch) return;
+  FieldStorage<T>& z = term.scratch->storage();
   fold_shell(blocks, z);
   if (padded_halo->is_needed()) {
     padded_halo->reduce(z);

@@ -34,9 +34,10 @@ struct Term {
   int coefficient = -1;     ///< index in PreparedState
   std::unique_ptr<Term> a, b;
   std::optional<Field<T>> intermediate;  ///< of composed: b's result
-  std::optional<Field<T>> scratch;       ///< padded: of reduce forms and user leaves
-  std::vector<LeafCall<T>> calls;        ///< one a local part, of stencils
-  std::vector<WallArrays<T>> given;      ///< one a local part, of diffusions with given wall coefficients
+  std::optional<Field<T>>
+      scratch;  ///< padded: of user leaves, and of reduce forms but where a gather does all
+  std::vector<LeafCall<T>> calls;    ///< one a local part, of stencils
+  std::vector<WallArrays<T>> given;  ///< one a local part, of diffusions with given wall coefficients
 
   bool is_stencil() const {
     return kind == NodeKind::laplacian || kind == NodeKind::difference || kind == NodeKind::diffusion ||

@@ -1,6 +1,7 @@
 #pragma once
-// Diagonals, transposes by gathering, and derivatives with respect to kappa.
+// Diagonals, and transposes by gathering.
 
+#include "grid/cell_launch.hpp"
 #include "grid/leaf_kernel.hpp"
 
 namespace shardwise {
@@ -35,19 +36,30 @@ struct DeepCells {
   SW_HD bool has(std::int64_t i, std::int64_t j, std::int64_t k) const {
     return has(0, i) && has(1, j) && has(2, k);
   }
+  CellBox box() const {
+    CellBox result;
+    for (int d = 0; d < 3; ++d) {
+      result.lo[d] = margin[d];
+      result.hi[d] = cells[d] - margin[d];
+    }
+    return result;
+  }
 };
 
-/// What is done with the two ghosts of a row that lie beyond walls, or in a periodic dimension that is not
-/// cut.
+/// Which ghosts a gather folds into the cells that they are images of, beyond walls and in periodic
+/// dimensions that are not cut, so that no launch of its own does it.
 template <class T>
-struct RowFold {
-  bool active = false, wraps = false;
-  T multiplier[2] = {T(0), T(0)};
+struct GatherFold {
+  bool rows = false;   ///< the two ghosts of every row that is deep in the other dimensions
+  bool whole = false;  ///< all: the block is cut nowhere, and has one layer of ghosts
+  bool wraps[3] = {};
+  T multiplier[3][2] = {};
 };
 
 /// z[p] = sum over owned cells q of (weight of q's row at p) x[q], for every padded cell p; x is 0 outside.
 /// With a y (of x's layout), deep cells go there: y <- alpha z + beta y. Where rows are folded, deep cells
-/// have no margin in dimension 0 and rows of them take in their ghosts at once, as FoldBody does.
+/// have no margin in dimension 0 and rows of them take in their ghosts at once, as FoldBody does. Where the
+/// whole block is, all owned cells go into y, and there is no z.
 template <class T, int N, class Leaf>
 struct TransposeBody {
   StencilBlock<T> block;
@@ -58,49 +70,68 @@ struct TransposeBody {
   T* y = nullptr;
   T alpha = 1, beta = 0;
   DeepCells deep;
-  RowFold<T> fold;
+  GatherFold<T> fold;
 
-  SW_HD bool owned(const std::int64_t (&p)[3]) const {
-    for (int d = 0; d < 3; ++d)
-      if (p[d] < 0 || p[d] >= block.cells[d]) return false;
-    return true;
-  }
   SW_HD WallReader<T> reader(const std::int64_t (&p)[3]) const {
     return {x, block.element(p[0], p[1], p[2]), &block, {p[0], p[1], p[2]}};
   }
+  SW_HD bool owned(int d, std::int64_t index) const { return index >= 0 && index < block.cells[d]; }
   SW_HD T gathered(std::int64_t i, std::int64_t j, std::int64_t k) const {
     std::int64_t p[3] = {i, j, k};
+    const bool mine[3] = {owned(0, i), owned(1, j), owned(2, k)};
     T value = 0;
-    if (owned(p)) {
+    if (mine[0] && mine[1] && mine[2]) {
       const WallReader<T> r = reader(p);
       value = leaf.centre_weight(r) * r.centre();
     }
-    for (int d = 0; d < N; ++d)
+    for (int d = 0; d < N; ++d) {
+      if (!(mine[(d + 1) % 3] && mine[(d + 2) % 3])) continue;
       for (int side = 0; side < 2; ++side) {
         // The neighbour on this side reads p through its opposite face.
         p[d] += side == 0 ? -1 : 1;
-        if (owned(p)) {
+        if (owned(d, p[d])) {
           const WallReader<T> r = reader(p);
           value = std::fma(leaf.weight(r, d, 1 - side), r.centre(), value);
         }
         p[d] -= side == 0 ? -1 : 1;
       }
+    }
     return value;
   }
   /// Whether this row is folded here.
   SW_HD bool folds(std::int64_t j, std::int64_t k) const {
-    return fold.active && deep.has(1, j) && deep.has(2, k);
+    return fold.rows && deep.has(1, j) && deep.has(2, k);
   }
-  /// The ghost that is added to an end of a row: to the low end (0) or the high one.
-  SW_HD std::int64_t ghost_of(int end) const { return (end == 0) != fold.wraps ? -1 : block.cells[0]; }
-  SW_HD T ghost_multiplier(int end) const { return fold.multiplier[(end == 0) != fold.wraps ? 0 : 1]; }
-  SW_HD void cell(std::int64_t i, std::int64_t j, std::int64_t k) const {
-    const bool folded = folds(j, k);
-    if (folded && (i < 0 || i >= block.cells[0])) return;
+  /// Which of its two ghosts is added to the low end (0) of a row, and to the high one (1).
+  SW_HD int ghost_side(int end) const { return (end == 0) != fold.wraps[0] ? 0 : 1; }
+  /// gathered() of the ghost beyond (d, side) of the row through cell p: one cell reads it.
+  SW_HD T ghost(int d, int side, const std::int64_t (&p)[3]) const {
+    std::int64_t q[3] = {p[0], p[1], p[2]};
+    q[d] = side == 0 ? 0 : block.cells[d] - 1;
+    const WallReader<T> r = reader(q);
+    return std::fma(leaf.weight(r, d, side), r.centre(), T(0));
+  }
+  /// gathered(), and what FoldBody adds in all dimensions, the last first, the high layer before the low.
+  /// Ghosts of ghosts are zeros.
+  SW_HD T folded(std::int64_t i, std::int64_t j, std::int64_t k) const {
+    const std::int64_t p[3] = {i, j, k};
     T value = gathered(i, j, k);
-    if (folded && (i == 0 || i == block.cells[0] - 1)) {
-      const int end = i == 0 ? 0 : 1;
-      value = value + ghost_multiplier(end) * gathered(ghost_of(end), j, k);
+    for (int d = N - 1; d >= 0; --d)
+      for (int side = 1; side >= 0; --side) {
+        const bool low_end = (side == 0) != fold.wraps[d];
+        if (p[d] == (low_end ? 0 : block.cells[d] - 1))
+          value = value + fold.multiplier[d][side] * ghost(d, side, p);
+      }
+    return value;
+  }
+  SW_HD void cell(std::int64_t i, std::int64_t j, std::int64_t k) const {
+    if (fold.whole) return blend_any(y + block.element(i, j, k), folded(i, j, k), alpha, beta);
+    const bool folds_row = folds(j, k);
+    if (folds_row && (i < 0 || i >= block.cells[0])) return;
+    T value = gathered(i, j, k);
+    if (folds_row && (i == 0 || i == block.cells[0] - 1)) {
+      const int side = ghost_side(i == 0 ? 0 : 1);
+      value = value + fold.multiplier[0][side] * ghost(0, side, {i, j, k});
     }
     if (y && deep.has(i, j, k))
       blend_any(y + block.element(i, j, k), value, alpha, beta);
@@ -108,8 +139,20 @@ struct TransposeBody {
       z[i + j * z_stride[0] + k * z_stride[1]] = value;
   }
 
-  /// Cells [begin, end) of a row around which every row is owned and reads nothing beyond a face: they need
-  /// no questions, and get the same terms in the same order.
+  /// A cell around which every row is owned and reads nothing beyond a face: it needs no questions, and gets
+  /// the same terms in the same order. value(d, side): of its neighbours.
+  template <class Value>
+  SW_HD T inner_value(std::int64_t at, const std::int64_t* stride, T own, const Value& value) const {
+    const PlainReader<T> centre{x, at, stride};
+    T result = leaf.centre_weight(centre) * own;
+    for (int d = 0; d < N; ++d)
+      for (int side = 0; side < 2; ++side) {
+        const PlainReader<T> r{x, at + centre.offset(d, side), stride};
+        result = std::fma(leaf.weight(r, d, 1 - side), value(d, side), result);
+      }
+    return result;
+  }
+  /// Inner cells [begin, end) of a row.
   template <class Store>
   void inner(std::int64_t begin, std::int64_t end, std::int64_t j, std::int64_t k, const Store& store) const {
     const std::int64_t row_at = block.element(0, j, k);
@@ -117,14 +160,47 @@ struct TransposeBody {
 #pragma GCC ivdep
     for (std::int64_t i = begin; i < end; ++i) {
       const PlainReader<T> centre{x, row_at + i, stride};
-      T value = leaf.centre_weight(centre) * centre.centre();
-      for (int d = 0; d < N; ++d)
-        for (int side = 0; side < 2; ++side) {
-          const PlainReader<T> r{x, centre.at + centre.offset(d, side), stride};
-          value = std::fma(leaf.weight(r, d, 1 - side), r.centre(), value);
-        }
-      store(i, value);
+      store(i, inner_value(centre.at, stride, centre.centre(),
+                           [&](int d, int side) { return centre.value(d, side); }));
     }
+  }
+  /// The cells that column() can do: inner and deep ones. Empty without a y.
+  CellBox inner_cells() const {
+    CellBox box;
+    for (int d = 0; d < 3; ++d) {
+      const std::int64_t margin = d >= N ? 0 : deep.margin[d] > 1 ? deep.margin[d] : 1;
+      box.lo[d] = margin;
+      box.hi[d] = y ? block.cells[d] - margin : margin;
+    }
+    return box;
+  }
+  /// Cells (i, j, [begin, end)), the same as cell() does. Reads all of some planes before it writes: as much
+  /// as that is under way at once.
+  SW_HD void column(std::int64_t i, std::int64_t j, std::int64_t begin, std::int64_t end) const {
+    std::int64_t at = block.element(i, j, begin), k = begin;
+    T low = N > 2 ? x[at - block.stride[2]] : T(0), own = x[at];
+    for (; k + planes_at_once <= end; k += planes_at_once) part_of_column<planes_at_once>(at, low, own);
+    for (; k < end; ++k) part_of_column<1>(at, low, own);
+  }
+  static constexpr int planes_at_once = 4;
+  /// The next cells of a column, from `at` on, whose value is `own`, with `low` below; all three move on.
+  template <int planes>
+  SW_HD void part_of_column(std::int64_t& at, T& low, T& own) const {
+    const std::int64_t stride[3] = {1, block.stride[1], block.stride[2]};
+    T column[planes + 2] = {low, own}, beside[planes][2][2] = {}, value[planes];
+    for (int p = 0; p < planes && N > 2; ++p) column[p + 2] = x[at + (p + 1) * stride[2]];
+    for (int p = 0; p < planes; ++p)
+      for (int d = 0; d < N && d < 2; ++d)
+        for (int side = 0; side < 2; ++side)
+          beside[p][d][side] = x[at + p * stride[2] + (side == 0 ? -stride[d] : stride[d])];
+    for (int p = 0; p < planes; ++p)
+      value[p] = inner_value(at + p * stride[2], stride, column[p + 1], [&](int d, int side) {
+        return d == 2 ? column[p + 2 * side] : beside[p][d][side];
+      });
+    for (int p = 0; p < planes; ++p) blend_any(y + at + p * stride[2], value[p], alpha, beta);
+    low = column[planes];
+    own = column[planes + 1];
+    at += planes * stride[2];
   }
   bool owned_row(std::int64_t j, std::int64_t k) const {
     return j >= 0 && j < block.cells[1] && k >= 0 && k < block.cells[2];
@@ -198,6 +274,14 @@ struct TransposeBody {
     std::int64_t first = begin > 1 ? begin : 1;
     std::int64_t last = end < block.cells[0] - 1 ? end : block.cells[0] - 1;
     if (last < first) first = last = begin;
+    if (fold.whole) {
+      if (!inner_row) first = last = begin;
+      for (std::int64_t i = begin; i < first; ++i) cell(i, j, k);
+      T* const to = y + block.element(0, j, k);
+      inner(first, last, j, k, [&](std::int64_t i, T value) { blend_any(to + i, value, alpha, beta); });
+      for (std::int64_t i = last; i < end; ++i) cell(i, j, k);
+      return;
+    }
     T* const out = z + j * z_stride[0] + k * z_stride[1];
     if (!inner_row) {
       for (std::int64_t i = begin; i < first; ++i) cell(i, j, k);
@@ -220,9 +304,9 @@ struct TransposeBody {
         if (!folded) {
           into_z(i, end_value(i, j, k));
         } else if (i >= 0 && i < block.cells[0]) {
-          const int end_of = i == 0 ? 0 : 1;
-          const T ghost = end_value(ghost_of(end_of), j, k);
-          blend_any(to + i, end_value(i, j, k) + ghost_multiplier(end_of) * ghost, alpha, beta);
+          const int side = ghost_side(i == 0 ? 0 : 1);
+          blend_any(to + i, end_value(i, j, k) + fold.multiplier[0][side] * ghost(0, side, {i, j, k}), alpha,
+                    beta);
         }
       }
     };
@@ -266,136 +350,6 @@ struct BlendShellBody {
       }
     }
     for (std::int64_t i = begin; i < end; ++i) cell(i, j, k);
-  }
-};
-
-/// What the derivatives of J = <w, Diffusion(kappa) u> with respect to kappa know of walls.
-template <class T, int N, MeanKind mean>
-struct KappaDerivative {
-  StencilBlock<T> block;
-  DiffusionCell<T, N, mean> leaf;
-  const T* w;
-  const T* u;
-  std::int64_t first[3], global[3];
-  T multiplier[3][2];  ///< of the whole grid's walls
-  bool wall[3][2];
-  int begin, end;  ///< dimensions
-
-  /// Whether the cell with this index in d touches the whole grid's wall.
-  SW_HD bool touches(int d, int side, std::int64_t index) const {
-    return wall[d][side] && first[d] + index == (side == 0 ? 0 : global[d] - 1);
-  }
-  /// d kappa_wall / d kappa of the wall's cell (first) and of the one behind it.
-  SW_HD void wall_slopes(int d, T k0, T k1, T& own, T& behind) const {
-    own = T(1);
-    behind = T(0);
-    if (leaf.wall == WallKind::given) own = T(0);
-    if (leaf.wall != WallKind::extrapolate || leaf.single[d]) return;
-    if (!(std::fma(T(3), k0, -k1) * T(0.5) > T(0))) return;
-    own = T(1.5);
-    behind = T(-0.5);
-  }
-  /// w0 (u_ghost - u0) / spacing^2 of a wall cell at element `at`.
-  SW_HD T wall_jump(int d, int side, std::int64_t at) const {
-    const T ghost = multiplier[d][side] * u[at];
-    return w[at] * (ghost - u[at]) * leaf.inverse_square[d];
-  }
-};
-
-/// g <- alpha dJ/dkappa + 0: every cell sums over its own faces, and its share of a wall that it lies behind.
-template <class T, int N, MeanKind mean>
-struct KappaGradientBody {
-  KappaDerivative<T, N, mean> j;
-  T* g;
-  T alpha;
-
-  SW_HD void cell(std::int64_t i, std::int64_t jj, std::int64_t k) const {
-    const WallReader<T> r{j.u, j.block.element(i, jj, k), &j.block, {i, jj, k}};
-    T value = 0;
-    for (int d = j.begin; d < N && d < j.end; ++d) {
-      const T* const kappa = j.leaf.k[d];
-      const T own = kappa[r.at];
-      for (int side = 0; side < 2; ++side) {
-        if (j.touches(d, side, r.index[d])) {
-          T slope = 1, behind = 0;
-          const T inner = j.leaf.single[d] ? own : kappa[r.at + r.offset(d, 1 - side)];
-          j.wall_slopes(d, own, inner, slope, behind);
-          value = std::fma(slope, j.wall_jump(d, side, r.at), value);
-          continue;
-        }
-        const std::int64_t there = r.at + r.offset(d, side);
-        const T jump = (j.w[r.at] - j.w[there]) * (j.u[there] - j.u[r.at]) * j.leaf.inverse_square[d];
-        value = std::fma(face_mean_slope(mean, own, kappa[there]), jump, value);
-        // The neighbour is the wall's cell, and this one lies behind it.
-        if (j.touches(d, side, r.index[d] + (side == 0 ? -1 : 1))) {
-          T slope = 1, behind = 0;
-          j.wall_slopes(d, kappa[there], own, slope, behind);
-          value = std::fma(behind, j.wall_jump(d, side, there), value);
-        }
-      }
-    }
-    g[r.at] = alpha * value;
-  }
-};
-
-/// z[p] for every padded cell p: what the rows of this block's owned cells contribute to dJ/dkappa_p. Ghosts
-/// then belong to neighbours.
-template <class T, int N, MeanKind mean>
-struct KappaScatterBody {
-  KappaDerivative<T, N, mean> j;
-  T* z;
-  std::int64_t z_stride[2];
-
-  SW_HD bool owned(const std::int64_t (&p)[3]) const {
-    for (int d = 0; d < 3; ++d)
-      if (p[d] < 0 || p[d] >= j.block.cells[d]) return false;
-    return true;
-  }
-  /// Row q's flux through its face (d, side): w_q (u_there - u_q) / spacing^2.
-  SW_HD T row_jump(const WallReader<T>& q, int d, int side) const {
-    return j.w[q.at] * (q.value(d, side) - q.centre()) * j.leaf.inverse_square[d];
-  }
-  SW_HD void cell(std::int64_t i, std::int64_t jj, std::int64_t k) const {
-    std::int64_t p[3] = {i, jj, k};
-    T value = 0;
-    const bool mine = owned(p);
-    for (int d = j.begin; d < N && d < j.end; ++d) {
-      const T* const kappa = j.leaf.k[d];
-      for (int side = 0; side < 2; ++side) {
-        if (mine) {  // its own row
-          const WallReader<T> r{j.u, j.block.element(p[0], p[1], p[2]), &j.block, {p[0], p[1], p[2]}};
-          T slope = 1, behind = 0;
-          if (r.is_wall(d, side)) {
-            const T inner = j.leaf.single[d] ? kappa[r.at] : kappa[r.at + r.offset(d, 1 - side)];
-            j.wall_slopes(d, kappa[r.at], inner, slope, behind);
-          } else {
-            slope = face_mean_slope(mean, kappa[r.at], kappa[r.at + r.offset(d, side)]);
-          }
-          value = std::fma(slope, row_jump(r, d, side), value);
-          // A periodic dimension inside one block: the row at the other end reads this cell too.
-          if (r.at_face(d, side) && !j.block.face[d][side].plain && !r.is_wall(d, side)) {
-            std::int64_t q[3] = {p[0], p[1], p[2]};
-            q[d] = side == 0 ? j.block.cells[d] - 1 : 0;
-            const WallReader<T> other{j.u, j.block.element(q[0], q[1], q[2]), &j.block, {q[0], q[1], q[2]}};
-            value = std::fma(face_mean_slope(mean, kappa[r.at], kappa[other.at]),
-                             row_jump(other, d, 1 - side), value);
-          }
-        }
-        p[d] += side == 0 ? -1 : 1;
-        if (owned(p)) {  // the row of the neighbour on this side
-          const WallReader<T> q{j.u, j.block.element(p[0], p[1], p[2]), &j.block, {p[0], p[1], p[2]}};
-          const std::int64_t here = q.at + q.offset(d, 1 - side);
-          value = std::fma(face_mean_slope(mean, kappa[here], kappa[q.at]), row_jump(q, d, 1 - side), value);
-          if (q.is_wall(d, side)) {  // and the wall that this cell lies behind
-            T slope = 1, behind = 0;
-            j.wall_slopes(d, kappa[q.at], kappa[here], slope, behind);
-            value = std::fma(behind, row_jump(q, d, side), value);
-          }
-        }
-        p[d] -= side == 0 ? -1 : 1;
-      }
-    }
-    z[i + jj * z_stride[0] + k * z_stride[1]] = value;
   }
 };
 

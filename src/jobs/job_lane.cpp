@@ -317,6 +317,14 @@ JobLane::Failure JobLane::classify(const std::exception_ptr& error) const {
   }
 }
 
+// Of who wrote the job, or of who stopped it: the device has no part in it, and is not asked.
+bool JobLane::is_mistake(const std::exception_ptr& error) const {
+  const Failure failure = classify(error);
+  return failure.kind == JobOutcome::Kind::failed &&
+         (failure.error_class == ErrorClass::usage || failure.error_class == ErrorClass::data ||
+          failure.error_class == ErrorClass::interrupted);
+}
+
 std::exception_ptr JobLane::take_stream_error() {
   std::exception_ptr root, consequence;
   for (Stream* stream : {compute_.get(), in_.get(), out_.get()}) {
@@ -364,15 +372,18 @@ void JobLane::finish_failed(Flight flight, double run_s) {
     // Which job of a group met the stream's error is not known: each runs again by itself.
     if (!own && flight.attempts.size() > 1) outcome.kind = JobOutcome::Kind::collateral;
   }
+  // Before any of its jobs is given on or ends: not to a device that is lost, and whoever hears of the
+  // failure hears what the device has to say to it.
   if (lost) {
-    // Before any of its jobs is given on: not to this device.
     queue_.set_state(device_, JobDeviceState::lost, why);
-  } else {
+  } else if (stream_error || !std::ranges::all_of(flight.contexts, [this](const auto& context) {
+               return !context->error || is_mistake(context->error);
+             })) {
     queue_.set_state(device_, JobDeviceState::suspect);
+    probe();
   }
   report(std::move(flight), std::move(outcomes));
   drop_others("a job before it failed on this device");
-  if (!lost) probe();
 }
 
 // Flights behind a failed one: done where they came through, else another's fault.

@@ -63,6 +63,7 @@ class JobLane {
   JobDeviceState report(Flight flight, std::vector<JobOutcome> outcomes);
   JobOutcome success(Flight& flight, std::size_t i, double run_s);
   Failure classify(const std::exception_ptr& error) const;
+  bool is_mistake(const std::exception_ptr& error) const;
   /// The error that the streams hold, root before consequence; clears them.
   std::exception_ptr take_stream_error();
   void finish_failed(Flight flight, double run_s);

@@ -44,7 +44,11 @@ TEST_F(Calibrate, AMapOnASlowDeviceFromTheFirstCallToTheLast) {
   const std::string devices = slow_devices();
   const Outcome found = run(calibrate(map(devices, {"-o", path("shares.json"), "--repeats", "5"})));
   ASSERT_EQ(found.code, 0) << found.err;
-  for (const char* part : {"coverage, 20000 rows: the fitted split", "ns a row", "predicted", "shares.json"})
+  for (const char* part : {"coverage, 20000 rays a call: fastest with shares fitted to these costs, 1.",
+                           "measured costs of one ray, and the share of the rays that each device gets:",
+                           "share  75.", "computing 5", "besides, a call takes ",
+                           "tried 5 times each, in turns:", "sim:0 alone ", "equal shares ", "predicted ",
+                           " times as fast as sim:0 alone (", "shares.json' splits maps like this one so\n"})
     EXPECT_NE(found.out.find(part), std::string::npos) << "'" << part << "' is not in: " << found.out;
 
   const Json file = Json::parse(read("shares.json"));

@@ -47,5 +47,24 @@ TEST_F(Interrupt, HangUp) {
   check(SIGHUP, "SIGHUP");
 }
 
+// Scenes of two million triangles, built one after the other before anything is timed, then calls of seconds:
+// none of it is worth waiting for.
+TEST_F(Interrupt, BenchmarksStopWhereverTheyAre) {
+  for (const int moment_ms : {300, 2500}) {
+    RunningProgram program(
+        folder_, {"bench", "dispatch", "--devices", "host:1x1", "--quiet", "--json", path("report.json")});
+    std::this_thread::sleep_for(std::chrono::milliseconds(moment_ms));
+    ASSERT_TRUE(program.is_running());
+    const auto start = std::chrono::steady_clock::now();
+    program.send(SIGINT);
+    const Outcome outcome = program.wait();
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    EXPECT_LT(seconds, 3) << "of which half a second is given to the orderly end";
+    expect_one_line_error(outcome, 130, "stopped by SIGINT; no output was written");
+    EXPECT_FALSE(exists("report.json"));
+    EXPECT_TRUE(leftovers().empty());
+  }
+}
+
 }  // namespace
 }  // namespace shardwise::test

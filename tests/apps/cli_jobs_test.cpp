@@ -5,8 +5,10 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -43,6 +45,18 @@ class JobsProgram : public ProgramTest {
     EXPECT_EQ(outcome.code, code) << outcome.err;
     return Json::parse(outcome.out, nullptr, false);
   }
+  /// By the table: how many jobs each "HOST,PID" ran.
+  std::map<std::string, int> jobs_by_process() const {
+    std::istringstream lines(read("out/results.csv"));
+    std::map<std::string, int> result;
+    std::string line;
+    std::getline(lines, line);
+    while (std::getline(lines, line)) {
+      const auto pid = line.rfind(','), host = line.rfind(',', pid - 1);
+      ++result[line.substr(host + 1)];
+    }
+    return result;
+  }
   std::multiset<std::string> ran() const {
     std::istringstream lines(read("ran"));
     std::multiset<std::string> result;
@@ -69,8 +83,8 @@ TEST_F(JobsProgram, RunsCommandsAndKeepsWhatTheySay) {
   EXPECT_EQ(result["exit_code"], 0);
   EXPECT_EQ(result["attempts"], 1);
   EXPECT_TRUE(std::string(result["device"]).starts_with("host:"));
-  EXPECT_EQ(read("out/results.csv").substr(0, 59),
-            "id,device,status,exit_code,attempts,queued_s,run_s,error\na,");
+  EXPECT_TRUE(read("out/results.csv")
+                  .starts_with("id,device,status,exit_code,attempts,queued_s,run_s,error,host,pid\na,host:"));
   EXPECT_TRUE(leftovers().empty());
   EXPECT_FALSE(exists("out/.shardwise/lock"));
 }
@@ -219,6 +233,30 @@ TEST_F(JobsProgram, TwoProcessesShareAFolder) {
   const auto all = ran();
   EXPECT_EQ(all.size(), 60u);
   EXPECT_EQ(std::set<std::string>(all.begin(), all.end()).size(), 60u) << "nothing twice";
+  // The table says who ran what, as many of each as the two say of themselves.
+  const std::map<std::string, int> here = jobs_by_process();
+  std::multiset<int> counts, expected{first["ran_here"], second["ran_here"]};
+  for (const auto& [process, count] : here) counts.insert(count);
+  EXPECT_EQ(counts, expected) << read("out/results.csv");
+}
+
+// A folder that an earlier version began has records without a process: they are taken as they are.
+TEST_F(JobsProgram, RecordsThatDoNotSayWhoRanAJobStayGood) {
+  const std::string file = batch({noting("a", "0"), noting("b", "0")});
+  EXPECT_EQ(report_of(run(command(file, {"--json", "-"})))["done"], 2);
+  Json record = Json::parse(read("out/a/result.json"));
+  char host[256] = {};
+  ASSERT_EQ(gethostname(host, sizeof host - 1), 0);
+  EXPECT_EQ(record["host"], host);
+  EXPECT_GT(record["pid"].get<long>(), 0);
+  record.erase("host");
+  record.erase("pid");
+  write("out/a/result.json", record.dump());
+  EXPECT_EQ(report_of(run(command(file, {"--json", "-"})))["kept"], 2);
+  EXPECT_EQ(ran().size(), 2u);
+  const auto here = jobs_by_process();
+  EXPECT_EQ(here.size(), 2u) << read("out/results.csv");
+  EXPECT_EQ(here.count(","), 1u) << "of job a nobody knows";
 }
 
 // Its clock was ahead, or ours was set back.
@@ -308,12 +346,34 @@ TEST_F(JobsProgram, JobsOfLostDevicesAreLeftToTheNextRun) {
       << first.err;
   EXPECT_NE(first.err.find("no device is left"), std::string::npos);
   EXPECT_FALSE(exists("out/job0")) << "it has no failure on record";
-  EXPECT_NE(read("out/results.csv").find("\njob0,,undone,,0,,,\n"), std::string::npos);
+  EXPECT_NE(read("out/results.csv").find("\njob0,,undone,,0,,,,,\n"), std::string::npos);
   write("mended", "");
   const Json second = report_of(run(command(file, {"--json", "-"})));
   EXPECT_EQ(second["done"], 21);
   EXPECT_EQ(second["undone"], 0);
   EXPECT_EQ(ran().size(), 20u);
+}
+
+// A misspelt command says nothing about the device: it is not asked, and what it would have answered is left
+// to who asks next.
+TEST_F(JobsProgram, ACommandThatDoesNotStartIsNotTheDevicesFault) {
+  write("plain", "no program");
+  const std::string file = batch({R"({"id": "misspelt", "cost": 3, "command": ["no-such-program-anywhere"]})",
+                                  R"({"id": "plain", "cost": 2, "command": [")" + path("plain") + R"("]})",
+                                  R"({"id": "good", "command": ["true"]})"});
+  const Outcome outcome = run({"jobs", file, "-o", path("out"), "--devices", "sim:1", "--sim-faults",
+                               "device 0 operation 1 lost", "--json", "-"});
+  const Json report = report_of(outcome, 1);
+  EXPECT_EQ(report["done"], 1);
+  EXPECT_EQ(report["failed"], 2);
+  EXPECT_EQ(report["undone"], 0);
+  EXPECT_EQ(report["devices"][0]["state"], "ok");
+  EXPECT_NE(outcome.err.find("job 'misspelt' on sim:0: the command 'no-such-program-anywhere' did not start "
+                             "(start it: No such file or directory); check its name and the path"),
+            std::string::npos)
+      << outcome.err;
+  EXPECT_NE(outcome.err.find("did not start (start it: Permission denied)"), std::string::npos)
+      << outcome.err;
 }
 
 TEST_F(JobsProgram, JobsOfLostDevicesAreDoneByWhoSharesTheFolder) {

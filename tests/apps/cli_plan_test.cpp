@@ -120,6 +120,22 @@ TEST_F(Plans, SolvesThatCannotFitEndAlikeBeforeAnythingIsAllocated) {
   EXPECT_EQ(plan.err, real.err);
 }
 
+// The words of a plan: what it is of, and what to do with it.
+TEST_F(Plans, SayWhatTheyAreOfAndWhatToDoNext) {
+  const std::string text = run({"solve", "heat", "--size", "16x8x4", "--steps", "3", "--dt", "1e-4",
+                                "--devices", "host:2x1", "--dry-run"})
+                               .out;
+  for (const char* part :
+       {"plan of heat, nothing was run: 16 x 8 x 4 cells in 2 blocks (", "; 3 steps of 0.0001 in time\n",
+        "To solve it, run 'shardwise solve' with the same"})
+    EXPECT_NE(text.find(part), std::string::npos) << "'" << part << "' is not in: " << text;
+  write("batch.jsonl", "{\"id\": \"a\", \"command\": [\"true\"]}\n");
+  const std::string jobs = run({"jobs", path("batch.jsonl"), "--devices", "host:2x1", "--dry-run"}).out;
+  for (const char* part : {"plan of 1 job, nothing was run\n", "busy for", "no other plan ends sooner",
+                           "To run it, give -o DIR and leave out --dry-run."})
+    EXPECT_NE(jobs.find(part), std::string::npos) << "'" << part << "' is not in: " << jobs;
+}
+
 // A step of heat solves nothing, so what ends a solver would be ignored.
 TEST_F(Plans, OptionsOfOtherProblemsAreRefusedWithTheReason) {
   for (const Words& option : {Words{"--rtol", "1e-3"}, Words{"--atol", "0"}, Words{"--max-iterations", "5"},

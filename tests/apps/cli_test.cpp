@@ -1,5 +1,6 @@
 // Help, version, unknown names, devices, scenes, bench: everything but coverage.
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "run_program.hpp"
@@ -179,6 +180,22 @@ TEST_F(Cli, CityIsTheSameForTheSameSeed) {
 TEST_F(Cli, BenchRefusesWhatItDoesNotKnow) {
   expect_one_line_error(run({"bench", "nonsense"}), 2, "unknown benchmark 'nonsense'");
   expect_one_line_error(run({"bench"}), 2, "needs the name");
+}
+
+TEST_F(Cli, BenchSaysWhatItsRowsAndColumnsAre) {
+  const std::string text = run({"bench", "scaling", "--quick", "--repeat", "1"}).out;
+  // One line for a work on more and more devices, and no column that nobody fills.
+  EXPECT_NE(
+      text.find("\n\nall: the least time on the devices of the row, then the median; one: the same on one "
+                "of them, or what the row names below; ratio: one / all"),
+      std::string::npos)
+      << text;
+  const std::string what = text.substr(std::min(text.find("\nwhat was run:\n"), text.size()));
+  EXPECT_EQ(std::ranges::count(what, '\n'), 2 + 4) << what;
+  EXPECT_NE(what.find("  intersect-1, intersect-2, intersect-4, intersect-8: 1048576 rays"),
+            std::string::npos)
+      << what;
+  EXPECT_EQ(text.find("limit"), std::string::npos) << text;
 }
 
 TEST_F(Cli, FullStandardOutputIsAnIoError) {

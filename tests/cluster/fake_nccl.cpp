@@ -9,7 +9,14 @@
 
 namespace {
 
-enum { works = 0, never_ends = 1, call_never_returns = 2, call_fails = 3, init_fails = 4 };
+enum {
+  works = 0,
+  never_ends = 1,
+  call_never_returns = 2,
+  call_fails = 3,
+  init_fails = 4,
+  init_never_returns = 5
+};
 
 std::mutex mutex;
 std::condition_variable changed;
@@ -43,7 +50,11 @@ int ncclGetUniqueId(FakeId* id) {
   return 0;
 }
 int ncclCommInitRank(void** comm, int ranks, FakeId id, int rank) {
-  const std::lock_guard lock(mutex);
+  std::unique_lock lock(mutex);
+  if (mode == init_never_returns) {
+    under_way = true;
+    wait_for_end(lock);
+  }
   if (mode == init_fails || id.internal[100] != 7) return 2;
   aborted = under_way = false;
   aborts = destroys = async_error = 0;

@@ -134,6 +134,64 @@ TEST(GridGpu, TheMarchHasTheBitsOfOneThreadACell) {
     }
 }
 
+template <class T>
+std::vector<T> gathered_adjoint(const Operator& op, const Blocks& blocks, bool plain) {
+  PrepareOptions options;
+  options.adjoint = AdjointForm::reduce;
+  options.plain_kernels = plain;
+  PreparedOperator<T> a(op, blocks, options);
+  const Field<T> y = make_field(blocks, random_cells<T>(blocks.grid(), 2), "y");
+  Field<T> out = make_field(blocks, random_cells<T>(blocks.grid(), 3), "out");
+  a.apply_adjoint(out, y, T(1.5), T(-0.25));
+  std::vector<T> result = out.gather();
+  a.apply_adjoint(out, y);
+  const std::vector<T> again = out.gather();
+  result.insert(result.end(), again.begin(), again.end());
+  return result;
+}
+
+template <class T>
+void check_gathers(const CartesianGrid& g) {
+  for (const LeafCase& c : leaf_cases(g))
+    for (const int parts : {1, 2, 3}) {
+      if (parts > g.cells(g.dims() - 1)) continue;
+      const auto expected = gathered_adjoint<T>(c.op, Blocks(g, Serial{parts}), false);
+      for (const DeviceSet& devices : gpu_sets())
+        for (const bool plain : {false, true}) {
+          if (parts < devices.size()) continue;
+          SCOPED_TRACE(c.name + " " + g.shape_text() + " on " + devices.spec() + " parts " +
+                       std::to_string(parts) + (plain ? " plain" : ""));
+          const auto got = gathered_adjoint<T>(c.op, Blocks(g, LocalDevices{devices, parts}), plain);
+          EXPECT_TRUE(same_bits(got, expected)) << "differs by " << max_difference(got, expected);
+        }
+    }
+}
+
+/// Adjoints by gathering: columns and shells, with ghosts folded at once and in steps, and cell by cell.
+TEST(GridGpu, GathersHaveTheHostsBits) {
+  if (gpu_count() == 0) GTEST_SKIP() << "no CUDA device answers";
+  for (const std::string conditions : {"DNPPRD", "PPNDPP", "RDDDNN"}) {
+    check_gathers<double>(make_grid({7, 5, 6}, conditions));
+    check_gathers<float>(make_grid({4, 1, 3}, conditions));
+    check_gathers<double>(make_grid({1, 5, 1}, conditions));
+  }
+  check_gathers<float>(make_grid({9, 8, 7}, "DNPPRD", 2));
+  check_gathers<double>(make_grid({13, 7}, "DNPP"));
+  check_gathers<float>(make_grid({70}, "RD"));
+}
+
+/// Several blocks of threads in every dimension, and more planes than one reads at once.
+TEST(GridGpu, GathersOfManyColumnsHaveTheHostsBits) {
+  if (gpu_count() == 0) GTEST_SKIP() << "no CUDA device answers";
+  for (const std::string conditions : {"DNPPRD", "PPNDPP"})
+    for (const std::vector<std::int64_t>& cells : {std::vector<std::int64_t>{130, 21, 37}, {65, 9, 3}}) {
+      check_gathers<float>(make_grid(cells, conditions));
+      check_gathers<double>(make_grid(cells, conditions));
+    }
+  check_gathers<double>(make_grid({130, 70}, "DNPP"));
+  check_gathers<float>(make_grid({700}, "RD"));
+}
+
 TEST(GridGpu, BlocksCutInEveryDimensionHaveTheHostsBits) {
   if (gpu_count() == 0) GTEST_SKIP() << "no CUDA device answers";
   const CartesianGrid g = make_grid({12, 10, 11}, "DNPPRD");

@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
+#include <set>
 
 #include "grid/backends.hpp"
+#include "grid/cell_shell.hpp"
 #include "grid/leaf_dispatch.hpp"
 #include "grid/pointwise.hpp"
 #include "grid/prepared_state.hpp"
@@ -97,8 +100,45 @@ void check(const std::vector<std::int64_t>& cells, const std::string& conditions
     }
 }
 
+/// What a block's ghosts are folded with.
+template <class T>
+void set_folds(LeafCall<T>& call, const CartesianGrid& block) {
+  for (int d = 0; d < block.dims(); ++d) {
+    call.fold.wraps[d] = block.boundary(d, 0).kind == BoundaryKind::periodic;
+    for (int side = 0; side < 2; ++side)
+      call.fold.multiplier[d][side] = static_cast<T>(block.boundary(d, side).multiplier(1, block.spacing(d)));
+  }
+}
+
+/// A reduce form as it is prepared where its gather does all.
+template <class T>
+std::unique_ptr<Term<T>> without_scratch(std::unique_ptr<Term<T>> term) {
+  for (Term<T>* t = term.get(); t; t = t->a.get()) t->scratch.reset();
+  return term;
+}
+
+/// A gather as a GPU runs it: columns of inner cells, and the shell around them.
+template <class T>
+void gather_by_columns(const LeafCall<T>& call) {
+  dispatch_leaf(call, [&](const auto& body) {
+    if constexpr (requires { body.inner_cells(); }) {
+      const CellShell shell(call.box, body.inner_cells());
+      for (std::int64_t j = shell.inner.lo[1]; j < shell.inner.hi[1]; ++j)
+        for (std::int64_t i = shell.inner.lo[0]; i < shell.inner.hi[0]; ++i) {
+          const std::int64_t middle = (shell.inner.lo[2] + shell.inner.hi[2]) / 2;
+          body.column(i, j, shell.inner.lo[2], middle);
+          body.column(i, j, middle, shell.inner.hi[2]);
+        }
+      using Body = std::decay_t<decltype(body)>;
+      for (std::int64_t item = 0; item < shell.count(); ++item) ShellBody<Body>{shell, body}(item);
+    } else {
+      ADD_FAILURE() << "no gather";
+    }
+  });
+}
+
 /// The whole adjoint against its steps, one after the other over all cells: gather, fold, reduce, blend. And
-/// the gather of a device, cell by cell, against that of rows.
+/// the gather of a device, cell by cell and by columns, against that of rows.
 template <class T>
 void check_final(const std::vector<std::int64_t>& cells, const std::string& conditions, int halo,
                  const std::array<int, 3>& process_grid) {
@@ -122,8 +162,10 @@ void check_final(const std::vector<std::int64_t>& cells, const std::string& cond
       const T alpha = T(1.75);
       Field<T> got = make_field(blocks, random_cells<T>(g, 3), "got"),
                expected = make_field(blocks, random_cells<T>(g, 3), "expected"),
-               by_cells = make_field(blocks, random_cells<T>(g, 3), "by cells");
-      Field<T> z(blocks, "z", GhostLayout::padded), shell(blocks, "shell", GhostLayout::padded);
+               by_cells = make_field(blocks, random_cells<T>(g, 3), "by cells"),
+               by_columns = make_field(blocks, random_cells<T>(g, 3), "by columns");
+      Field<T> z(blocks, "z", GhostLayout::padded), shell(blocks, "shell", GhostLayout::padded),
+          column_shell(blocks, "shell of columns", GhostLayout::padded);
       blocks.synchronize();
       for (std::size_t b = 0; b < term->calls.size(); ++b) {
         LeafCall<T> call = term->calls[b];
@@ -151,12 +193,12 @@ void check_final(const std::vector<std::int64_t>& cells, const std::string& cond
         call.beta = beta;
         const DeepCells deep = deep_cells(block, to.layout);
         for (int d = 0; d < 3; ++d) call.deep_margin[d] = deep.margin[d];
-        call.fold.active = folds_rows(block);
-        call.fold.wraps = block.boundary(0, 0).kind == BoundaryKind::periodic;
-        for (int side = 0; side < 2 && call.fold.active; ++side)
-          call.fold.multiplier[side] =
-              static_cast<T>(block.boundary(0, side).multiplier(1, block.spacing(0)));
+        set_folds(call, block);
+        call.fold.rows = folds_rows(block);
         by_cell();
+        call.y = column_shell.storage().local[b].cell();
+        call.deep_y = by_columns.storage().local[b].cell();
+        gather_by_columns(call);
       }
       HaloExchange<T> halo_of_all(blocks, GhostLayout::padded);
       fold_walls(blocks, z.storage(), false);
@@ -165,13 +207,65 @@ void check_final(const std::vector<std::int64_t>& cells, const std::string& cond
       fold_shell(blocks, shell.storage());
       halo_of_all.reduce(shell.storage());
       enqueue_blend_shell(blocks, by_cells.storage(), shell.storage(), alpha * factor, beta);
+      fold_shell(blocks, column_shell.storage());
+      halo_of_all.reduce(column_shell.storage());
+      enqueue_blend_shell(blocks, by_columns.storage(), column_shell.storage(), alpha * factor, beta);
       a.apply_adjoint(got, x, alpha, beta);
       EXPECT_TRUE(same_bits(got.gather(), expected.gather()))
           << "differs by " << max_difference(got.gather(), expected.gather());
       EXPECT_TRUE(same_bits(by_cells.gather(), expected.gather()))
           << "differs by " << max_difference(by_cells.gather(), expected.gather());
+      EXPECT_TRUE(same_bits(by_columns.gather(), expected.gather()))
+          << "differs by " << max_difference(by_columns.gather(), expected.gather());
+      if (blocks.partition().parts() > 1 || halo > 1) continue;
+      // All ghosts folded at once: by rows as prepared operators would, and by columns.
+      Field<T> whole = make_field(blocks, random_cells<T>(g, 3), "whole"),
+               whole_columns = make_field(blocks, random_cells<T>(g, 3), "whole, by columns");
+      blocks.synchronize();
+      LeafCall<T> call = term->calls[0];
+      call.action = LeafAction::transpose;
+      call.x = x.storage().local[0].cell();
+      call.deep_y = whole_columns.storage().local[0].cell();
+      call.alpha = alpha * factor;
+      call.beta = beta;
+      set_folds(call, blocks.local_grid(0));
+      call.fold.whole = true;
+      gather_by_columns(call);
+      EXPECT_TRUE(same_bits(whole_columns.gather(), expected.gather()))
+          << "differs by " << max_difference(whole_columns.gather(), expected.gather());
+      state.transposed = without_scratch(std::move(state.transposed));
+      a.apply_adjoint(whole, x, alpha, beta);
+      EXPECT_TRUE(same_bits(whole.gather(), expected.gather()))
+          << "differs by " << max_difference(whole.gather(), expected.gather());
     }
   }
+}
+
+TEST(GridCellShell, HoldsEveryCellAroundTheHoleOnce) {
+  const auto check_shell = [](const CellBox& outer, const CellBox& inner) {
+    const CellShell shell(outer, inner);
+    std::set<std::array<std::int64_t, 3>> cells;
+    for (std::int64_t item = 0; item < shell.count(); ++item) {
+      std::int64_t cell[3];
+      shell.locate(item, cell);
+      cells.insert({cell[0], cell[1], cell[2]});
+      bool in_outer = true, in_inner = inner.count() > 0;
+      for (int d = 0; d < 3; ++d) {
+        in_outer = in_outer && cell[d] >= outer.lo[d] && cell[d] < outer.hi[d];
+        in_inner = in_inner && cell[d] >= inner.lo[d] && cell[d] < inner.hi[d];
+      }
+      ASSERT_TRUE(in_outer && !in_inner) << item;
+    }
+    EXPECT_EQ(static_cast<std::int64_t>(cells.size()), outer.count() - inner.count());
+  };
+  const CellBox outer{{-1, -2, 0}, {5, 7, 4}};
+  check_shell(outer, {{1, 0, 1}, {4, 5, 3}});
+  check_shell(outer, {{-1, -2, 0}, {5, 7, 4}});
+  check_shell(outer, {{-1, 0, 0}, {5, 5, 4}});
+  check_shell(outer, {{2, -2, 3}, {3, 7, 4}});
+  check_shell(outer, {{1, 3, 1}, {4, 3, 3}});
+  check_shell(outer, {{2, 5, 1}, {1, 3, 3}});
+  check_shell({{0, 0, 0}, {1, 1, 1}}, {});
 }
 
 TEST(GridTransposeSplit, GivesDeepCellsTheirFinalValueAtOnce) {

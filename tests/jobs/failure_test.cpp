@@ -51,6 +51,45 @@ TEST_P(FailingJobs, OneFailingJobLosesNoOther) {
   expect_at_rest(jobs);
 }
 
+// What a batch gets wrong is no device's fault: none is asked for a sign of life, so that none can be lost by
+// it.
+TEST(JobDevices, AreNotAskedWhenAJobIsMistaken) {
+  for (const ErrorClass error_class : {ErrorClass::usage, ErrorClass::data, ErrorClass::device}) {
+    OpenOptions open;
+    // The first operation of all, which is the probe.
+    open.sim_faults = "device 0 operation 1 lost";
+    JobOptions options;
+    options.retries = 0;
+    JobExecutor jobs(open_devices("sim:2", open), options);
+    Job bad;
+    bad.id = "bad";
+    bad.device = 0;
+    bad.program = JobProgram::native(
+        "bad", [=](JobContext&) { throw Error(error_class, "no such program"); }, true);
+    const auto results = jobs.run({bad});
+    EXPECT_EQ(results[0].status, JobStatus::failed);
+    ASSERT_TRUE(results[0].error);
+    EXPECT_EQ(results[0].error->error_class, error_class);
+    EXPECT_EQ(jobs.report().devices[0].state,
+              error_class == ErrorClass::device ? JobDeviceState::lost : JobDeviceState::ok);
+    EXPECT_EQ(jobs.report().devices[0].failed, 1u) << "the attempt was made there";
+  }
+}
+
+// Who hears that a job failed hears what became of its device: there is no answer still to come.
+TEST(JobDevices, HaveAnsweredWhenAFailureIsReported) {
+  JobOptions options;
+  options.retries = 0;
+  JobExecutor jobs(open_devices("host:1x1"), options);
+  for (int round = 0; round < 50; ++round) {
+    Job bad;
+    bad.program = JobProgram::native(
+        "bad", [](JobContext&) { throw Error(ErrorClass::device, "exit code 3"); }, true);
+    EXPECT_EQ(jobs.run({bad})[0].status, JobStatus::failed);
+    ASSERT_EQ(jobs.report().devices[0].state, JobDeviceState::ok) << "round " << round;
+  }
+}
+
 // Where a claim cannot be written, say.
 TEST_P(FailingJobs, WhatAdmissionThrowsIsTheJobsFailure) {
   JobExecutor jobs = executor();

@@ -56,7 +56,7 @@ struct CalibrationRecord {
   std::string chosen;           ///< the trial whose weights are kept
   std::vector<double> weights;  ///< one a device
   bool near_crossover = false;  ///< the best split and the master alone are within 5 % of each other
-  /// Every number, as a table.
+  /// What was found, for a reader; calibration_json() has every number.
   std::string describe() const;
 };
 

@@ -66,7 +66,8 @@ struct JobOptions {
 };
 
 /// ok: takes jobs. suspect: a job failed there, or does not end; it takes none until it answers. lost: it did
-/// not answer; its jobs went elsewhere.
+/// not answer; its jobs went elsewhere. A program that throws a usage or data Error has a mistake, which no
+/// device can help: its device stays ok.
 enum class JobDeviceState { ok, suspect, lost };
 const char* to_string(JobDeviceState state) noexcept;
 

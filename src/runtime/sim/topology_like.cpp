@@ -18,11 +18,10 @@ constexpr double host_copy_bytes_per_s = 10e9;
 
 SimTopology topology_like(const DeviceSet& devices, std::vector<std::string>& assumptions) {
   if (const SimWorld* world = devices.sim_world()) {
-    assumptions.push_back(
-        fmt::format("a lane of coverage takes {:.3g} ns at speed 1, whatever the scene and the reflections: "
-                    "the simulated "
-                    "machine says so ([ns_per_item] of a machine file)",
-                    world->topology().ns_of_item("trace lanes")));
+    assumptions.push_back(fmt::format(
+        "a ray of coverage takes {:.3g} ns on a simulated device of speed 1, whatever the scene and "
+        "the reflections ([ns_per_item] of a machine file changes it)",
+        world->topology().ns_of_item("trace lanes")));
     return world->topology();
   }
   const int count = devices.size();
@@ -68,10 +67,10 @@ SimTopology topology_like(const DeviceSet& devices, std::vector<std::string>& as
     }
   if (any_host)
     assumptions.push_back(
-        "a host thread takes 420 ns a lane of coverage, as on one machine over munich; memory copies 10 "
-        "GB/s");
+        "a ray of coverage takes one host thread 420 ns, as on one machine with the scene munich; memory "
+        "copies 10 GB/s");
   if (any_gpu)
-    assumptions.push_back("GPUs are as fast as an H200 over munich: 1.3 ns a lane, NVLink 396 GB/s");
+    assumptions.push_back("GPUs are as fast as an H200 with the scene munich: 1.3 ns a ray, NVLink 396 GB/s");
   return topology;
 }
 
