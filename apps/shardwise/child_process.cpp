@@ -59,7 +59,7 @@ class Child {
       if (getppid() != parent) _exit(127);
       // Before there can be anything else in the session.
       tell_keeper(getpid());
-      for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) signal(number, SIG_DFL);
+      for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ}) signal(number, SIG_DFL);
       const int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
       const int out = open(command.stdout_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
       const int err = open(command.stderr_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);

@@ -6,7 +6,9 @@
 #include <array>
 #include <filesystem>
 #include <map>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include "shardwise/runtime/error.hpp"
 
@@ -29,6 +31,17 @@ Use use_of(const CLI::Option& option) {
   return folder_or_file || option.get_type_name().starts_with("FILE") ? Use::output : Use::input;
 }
 
+/// Files that a value names among other things: 'sim:lab.toml+host:1', '@faults'.
+std::vector<std::string> files_within(const std::string& option, const std::string& value) {
+  std::vector<std::string> files;
+  if (option == "--sim-faults" && value.starts_with('@')) files.push_back(value.substr(1));
+  if (option != "--devices") return files;
+  std::istringstream parts(value);
+  for (std::string part; std::getline(parts, part, '+');)
+    if (part.starts_with("sim:")) files.push_back(part.substr(4));
+  return files;
+}
+
 /// The file itself, whatever it is called; one that does not exist by its folder.
 std::string identity(const std::string& path) {
   std::error_code error;
@@ -46,6 +59,8 @@ void check_file_arguments(const CLI::App& command) {
       if (value.empty() && option->get_expected_max() > 0)
         throw_usage(fmt::format("{} is empty (''); give a value, or leave it out", name));
       std::error_code ignored;
+      for (const std::string& file : files_within(name, value))
+        if (fs::is_regular_file(file, ignored)) inputs.emplace(identity(file), file);
       switch (use_of(*option)) {
         case Use::input:  // or no file at all
           if (fs::is_regular_file(value, ignored)) inputs.emplace(identity(value), value);

@@ -236,9 +236,10 @@ bool RunFolder::make_if_absent(const fs::path& file) {
     out << json_text(json_of(self_));
     out.close();
     if (!out) {
+      const int reason = errno;
       unlink(temporary.c_str());
       throw Error(ErrorClass::io, fmt::format("cannot write '{}' ({}); check the folder and the space left",
-                                              file.string(), std::strerror(errno)));
+                                              file.string(), std::strerror(reason)));
     }
   }
   if (rename_if_absent(temporary, file.string())) return true;

@@ -55,7 +55,9 @@ void install_signal_handlers() {
     // A signal that our parent chose to ignore (nohup) stays ignored.
     if (before.sa_handler != SIG_IGN) sigaction(number, &action, nullptr);
   }
+  // A write says so by itself: to a pipe that nobody reads, beyond a limit on files ('ulimit -f').
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
   // Where our parent ignores it, nobody could wait for a command.
   signal(SIGCHLD, SIG_DFL);
 }

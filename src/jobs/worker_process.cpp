@@ -43,7 +43,7 @@ constexpr int kGoneMilliseconds = 10'000;
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) signal(number, SIG_DFL);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ}) signal(number, SIG_DFL);
   // Out of the way of 0 and 3 first.
   for (int* const file : {&errors, &socket, &memory}) {
     const int high = fcntl(*file, F_DUPFD_CLOEXEC, 10);

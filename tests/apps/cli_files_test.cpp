@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 
 #include <cstdlib>
+#include <tuple>
 
 #include "run_program.hpp"
 
@@ -27,6 +28,18 @@ TEST_F(Files, WhatIsReadIsNotOverwritten) {
   expect_one_line_error(run(coverage({"--materials", path("m.toml"), "--json", path("m.toml")})), 2,
                         "which the command reads");
   expect_one_line_error(run({"scene", "dump", scene, "-o", scene}), 2, "--output would overwrite");
+  // Files within a value.
+  write("lab.toml", "schema = 1\n[[devices]]\ncount = 2\n");
+  write("faults", "device 0 launch 9 fails\n");
+  for (const auto& [option, value, file] :
+       {std::tuple{"--devices", std::string("sim:").append(path("lab.toml")), "lab.toml"},
+        std::tuple{"--sim-faults", std::string("@").append(path("faults")), "faults"}}) {
+    const std::string before = read(file);
+    expect_one_line_error(
+        run({"calibrate", "coverage", scene, "--tx", "0,0,30", option, value, "-o", path(file)}), 2,
+        "would overwrite '" + path(file) + "', which the command reads");
+    EXPECT_EQ(read(file), before);
+  }
   EXPECT_EQ(read("scene.xml"), before);
   EXPECT_EQ(read("m.toml"), "[materials]\n");
 }

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -282,6 +283,22 @@ TEST_F(JobsProgram, AFolderThatVanishesEndsTheRunAndNoJobFails) {
   expect_one_line_error(outcome, 1, "cannot write '" + path("out/.shardwise/claims/b") + "'");
   EXPECT_EQ(Json::parse(read("out/a/result.json"))["status"], "done");
   EXPECT_FALSE(exists("out/b/result.json"));
+}
+
+// As under a quota: by a signal, which would end us without a word.
+TEST_F(JobsProgram, AFileBeyondALimitIsAnError) {
+  std::vector<std::string> lines;
+  for (int i = 0; i < 100; ++i)
+    lines.push_back(R"({"id": ")" + std::string(30, 'x') + std::to_string(i) + R"(", "command": ["true"]})");
+  const std::string file = batch(lines);
+  rlimit limit = {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &limit), 0);
+  const rlimit small = {4096, limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  RunningProgram limited(folder_, command(file, {"--quiet"}));
+  setrlimit(RLIMIT_FSIZE, &limit);
+  expect_one_line_error(limited.wait(), 1, "cannot write '" + path("out/results.csv") + "' (File too large)");
+  EXPECT_TRUE(leftovers().empty());
 }
 
 // Neither is it gone, nor do we wait in silence.

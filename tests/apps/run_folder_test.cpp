@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -110,6 +111,23 @@ TEST_F(RunFolders, WhatWasTakenOverIsLeftToItsNewOwner) {
   }
   EXPECT_TRUE(fs::exists(inner("claims/b")));
   EXPECT_TRUE(fs::exists(inner("lock")));
+}
+
+TEST_F(RunFolders, AClaimThatCannotBeWrittenTellsWhy) {
+  RunFolder folder(path(), "jobs", false);
+  rlimit limit = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit none = {0, limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  std::string text;
+  try {
+    folder.claim("a");
+  } catch (const Error& error) {
+    text = error.what();
+  }
+  setrlimit(RLIMIT_NOFILE, &limit);
+  EXPECT_EQ(text, "cannot write '" + inner("claims/a").string() +
+                      "' (Too many open files); check the folder and the space left");
 }
 
 TEST_F(RunFolders, ADamagedLockIsNobodysUntilItIsOld) {
