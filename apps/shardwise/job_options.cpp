@@ -2,9 +2,12 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <limits>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "command.hpp"
@@ -90,6 +93,19 @@ void run_or_cancel(JobExecutor& executor, std::vector<Job> batch) {
     executor.cancel();
     throw;
   }
+}
+
+JobReport settled_report(const JobExecutor& executor) {
+  constexpr int most_looks = 500;
+  const auto is_suspect = [](const JobDeviceReport& device) {
+    return device.state == JobDeviceState::suspect;
+  };
+  JobReport report = executor.report();
+  for (int look = 0; look < most_looks && std::ranges::any_of(report.devices, is_suspect); ++look) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    report = executor.report();
+  }
+  return report;
 }
 
 Json job_devices_json(const JobReport& report) {

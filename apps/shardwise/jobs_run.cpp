@@ -242,7 +242,7 @@ int JobsRun::run() {
     }
     if (!batch.empty()) {
       run_or_cancel(jobs, std::move(batch));
-      add_up(jobs.report());
+      add_up(settled_report(jobs));
     }
     std::erase_if(left, [this](std::size_t index) {
       return records_[index].has_value() || out_of_reach_.contains(index);

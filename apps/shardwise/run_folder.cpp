@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <ctime>
 #include <fstream>
@@ -58,6 +59,8 @@ std::optional<FolderOwner> read_owner(const fs::path& file) {
   }
 }
 
+/// Its owner touches it every few seconds, so that one from the future is no owner's either: the clock was
+/// set back since.
 bool is_untouched(const fs::path& file) {
   struct stat info = {};
   if (stat(file.c_str(), &info) != 0) return false;
@@ -69,7 +72,7 @@ bool is_untouched(const fs::path& file) {
   const bool known = fstat(made, &now) == 0;
   close(made);
   unlink(probe.c_str());
-  return known && static_cast<double>(now.st_mtime - info.st_mtime) > kStaleSeconds;
+  return known && std::abs(static_cast<double>(now.st_mtime - info.st_mtime)) > kStaleSeconds;
 }
 
 /// Renames where nothing may be. Where the file system cannot, a link does the same.
@@ -78,7 +81,16 @@ bool rename_if_absent(const std::string& from, const std::string& to) {
   if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return true;
   if (errno == EEXIST) return false;
 #endif
-  if (link(from.c_str(), to.c_str()) != 0) return false;
+  if (link(from.c_str(), to.c_str()) != 0) {
+    const int reason = errno;
+    unlink(from.c_str());
+    if (reason == EEXIST) return false;
+    throw Error(
+        ErrorClass::io,
+        fmt::format("'{}' cannot be made where nothing may be ({}), by which processes agree on who does "
+                    "what; choose a folder on another file system",
+                    to, std::strerror(reason)));
+  }
   unlink(from.c_str());
   return true;
 }

@@ -150,8 +150,9 @@ int Sweep::run() {
       for (const std::size_t index : running) batch.push_back(make_job(index));
       if (!batch.empty()) {
         run_or_cancel(jobs, std::move(batch));
-        if (std::exchange(first_round, false)) report_ = jobs.report();
-        for (const std::string& note : jobs.report().notes) log_warning(note);
+        const JobReport round = settled_report(jobs);
+        for (const std::string& note : round.notes) log_warning(note);
+        if (std::exchange(first_round, false)) report_ = round;
       }
       std::erase_if(left, [this](std::size_t index) { return states_[index].how != RunState::How::open; });
       const bool failed = std::ranges::any_of(

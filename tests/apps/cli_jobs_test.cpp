@@ -324,6 +324,16 @@ TEST_F(JobsProgram, AnOwnerThatIsStoppedIsNamed) {
   EXPECT_EQ(ran().size(), 1u);
 }
 
+// Asked for a sign of life, which it gives, but after the job has ended.
+TEST_F(JobsProgram, ADeviceIsWellAfterAJobThatFailed) {
+  const std::string file = batch({R"({"id": "a", "command": ["false"]})"});
+  for (int i = 0; i < 5; ++i) {
+    const Json report =
+        report_of(run({"jobs", file, "-o", path("out"), "--devices", "host:1x1", "--json", "-"}), 1);
+    EXPECT_EQ(report["devices"][0]["state"], "ok");
+  }
+}
+
 // A job that was never tried did not fail: the next run does it, whatever became of this one's devices.
 TEST_F(JobsProgram, JobsOfLostDevicesAreLeftToTheNextRun) {
   std::vector<std::string> lines{R"({"id": "bad", "cost": 1000, "command": ["test", "-e", ")" +
