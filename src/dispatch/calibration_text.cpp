@@ -11,7 +11,9 @@ namespace shardwise {
 namespace {
 
 std::string ns(double seconds) {
-  return fmt::format("{:.3g} ns", seconds * 1e9);
+  // Not 4e+03.
+  const double nanoseconds = seconds * 1e9;
+  return nanoseconds < 999.5 ? fmt::format("{:.3g} ns", nanoseconds) : fmt::format("{:.0f} ns", nanoseconds);
 }
 
 std::string time_text(double seconds) {
