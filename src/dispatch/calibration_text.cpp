@@ -10,14 +10,11 @@
 namespace shardwise {
 namespace {
 
-std::string ns(double seconds) {
-  return fmt::format("{:.3g} ns", seconds * 1e9);
-}
-
 std::string time_text(double seconds) {
-  return seconds < 1e-3 ? fmt::format("{:.4g} us", seconds * 1e6)
-         : seconds < 1  ? fmt::format("{:.4g} ms", seconds * 1e3)
-                        : fmt::format("{:.4g} s", seconds);
+  return seconds < 1e-6   ? fmt::format("{:.3g} ns", seconds * 1e9)
+         : seconds < 1e-3 ? fmt::format("{:.4g} us", seconds * 1e6)
+         : seconds < 1    ? fmt::format("{:.4g} ms", seconds * 1e3)
+                          : fmt::format("{:.4g} s", seconds);
 }
 
 /// "sim:0" of "sim:0 simulated device".
@@ -44,12 +41,12 @@ std::string devices_text(const CalibrationRecord& record, const char* item) {
   for (std::size_t d = 0; d < record.costs.size(); ++d) {
     const DeviceRowCost& cost = record.costs[d];
     text += fmt::format("  {:<{}}  share {:5.1f} %  computing {}", record.devices[d], width,
-                        100 * record.weights[d] / all, ns(cost.compute_s));
+                        100 * record.weights[d] / all, time_text(cost.compute_s));
     if (cost.in_s > 0 || cost.out_s > 0)
-      text += fmt::format(", copying to it {} and back {}", ns(cost.in_s), ns(cost.out_s));
+      text += fmt::format(", copying to it {} and back {}", time_text(cost.in_s), time_text(cost.out_s));
     if (cost.direct_s > 0 && d > 0)
       text += fmt::format("; in the memory of {}, without copies, {} (while the others rest {})",
-                          first_name(record), ns(cost.direct_s), ns(cost.direct_alone_s));
+                          first_name(record), time_text(cost.direct_s), time_text(cost.direct_alone_s));
     text += "\n";
   }
   return text + fmt::format("  besides, a call takes {} on several devices and {} on {} alone\n",

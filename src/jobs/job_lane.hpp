@@ -55,6 +55,12 @@ class JobLane {
     std::string text;
   };
 
+  /// As EventState::wait_on_host_for(), which sleeps between its questions to a GPU: short jobs are asked for
+  /// at once.
+  static bool comes(const Event& event, const Device& device, double seconds);
+  /// Keeps what a device that was given up may still use, to the end of the process and past it.
+  static void keep_for_good(std::shared_ptr<void> what);
+
   void start(std::vector<JobAttempt> attempts);
   // With a worker process (job_isolated.cpp).
   void run_isolated(JobAttempt attempt);
@@ -62,6 +68,7 @@ class JobLane {
   void call(LaneContext& context);
   JobDeviceState report(Flight flight, std::vector<JobOutcome> outcomes);
   JobOutcome success(Flight& flight, std::size_t i, double run_s);
+  // What did not come through (job_lane_failures.cpp).
   Failure classify(const std::exception_ptr& error) const;
   bool is_mistake(const std::exception_ptr& error) const;
   /// The error that the streams hold, root before consequence; clears them.
