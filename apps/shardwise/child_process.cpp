@@ -12,10 +12,12 @@
 #include <cerrno>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 
 #include "child_keeper.hpp"
+#include "ranks.hpp"
 #include "runtime/child_words.hpp"
 #include "session.hpp"
 #include "shardwise/runtime/error.hpp"
@@ -40,6 +42,8 @@ class Child {
  public:
   explicit Child(const ChildCommand& command) {
     std::vector<std::string> words = command.words, environment = environment_with(command.environment);
+    if (detect_launch([](const char* name) { return std::getenv(name); }))
+      std::erase_if(environment, is_of_launcher);
     const std::vector<char*> arguments = pointers_of(words), variables = pointers_of(environment);
     begin_keeping();
     int channel[2];

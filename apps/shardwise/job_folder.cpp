@@ -14,6 +14,15 @@ namespace fs = std::filesystem;
 
 }  // namespace
 
+void check_job_place(const fs::path& place, const std::string& id) {
+  std::error_code ignored;
+  const fs::file_status found = fs::symlink_status(place, ignored);
+  if (!fs::exists(found) || fs::is_directory(found)) return;
+  throw_usage(
+      fmt::format("'{}' is a {}, where job '{}' keeps its results; remove or rename it, or choose another id",
+                  place.string(), fs::is_symlink(found) ? "link" : "file", id));
+}
+
 bool make_job_folder(const fs::path& place, const std::string& id) {
   std::error_code error;
   const fs::file_status found = fs::symlink_status(place, error);

@@ -7,6 +7,10 @@
 
 namespace shardwise::program {
 
+/// Before anything runs: what is in the folder's place is not the job's doing, so it is not removed. Throws a
+/// usage error for a file or a link there.
+void check_job_place(const std::filesystem::path& place, const std::string& id);
+
 /// Makes sure that `place` is a folder and no link to one. A link or a file in its place is removed (only
 /// itself), with a warning that names the job. True: the folder was there, as it should be. Throws Error{io}.
 bool make_job_folder(const std::filesystem::path& place, const std::string& id);

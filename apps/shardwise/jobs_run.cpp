@@ -205,6 +205,7 @@ int JobsRun::run() {
   folder_ = open_folder_together(text_.folder, "jobs", text_.join);
   std::vector<std::size_t> todo;
   for (std::size_t i = 0; i < batch_.size(); ++i) {
+    check_job_place(folder_->path() / batch_[i].id, batch_[i].id);
     records_[i] = read_record(folder_->path(), batch_[i]);
     if (records_[i] && records_[i]->is_done())
       ++kept_;

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 
@@ -46,6 +47,21 @@ std::optional<Launch> detect_launch(const std::function<const char*(const char*)
     if (size && rank && *size > 0 && *rank < *size) return Launch{names.launcher, *rank, *size};
   }
   return std::nullopt;
+}
+
+// What a launcher tells a rank, and no setting of a user's, which a launcher of the command's own may need.
+bool is_of_launcher(std::string_view variable) {
+  constexpr std::string_view beginnings[] = {
+      // Open MPI and PRRTE
+      "OMPI_COMM_WORLD_", "OMPI_UNIVERSE_SIZE", "OMPI_COMMAND", "OMPI_ARGV", "OMPI_NUM_APP_CTX",
+      "OMPI_FIRST_RANKS", "OMPI_APP_CTX_NUM_PROCS", "OMPI_FILE_LOCATION", "OMPI_MCA_ess", "OMPI_MCA_orte_",
+      "OMPI_MCA_pmix", "OMPI_MCA_initial_wdir", "OMPI_MCA_mpi_oversubscribe",
+      "OMPI_MCA_shmem_RUNTIME_QUERY_hint", "PMIX_", "PRTE_LAUNCHED",
+      // MPICH and Intel MPI
+      "PMI_", "PMI2_", "HYDI_CONTROL_FD", "HYDRA_", "MPI_LOCALNRANKS", "MPI_LOCALRANKID",
+      // Slurm; the rest is of the allocation
+      "SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE", "SLURM_GTIDS"};
+  return std::ranges::any_of(beginnings, [&](std::string_view begin) { return variable.starts_with(begin); });
 }
 
 double rank_deadline_s() {

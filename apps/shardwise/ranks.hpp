@@ -39,6 +39,10 @@ inline bool has_ranks() {
   return ranks().size() > 1;
 }
 
+/// Whether a launcher sets this variable ("NAME=VALUE") for its ranks. A process that a rank starts is none:
+/// an MPI program that took it for one would break into the ranks of its parent.
+bool is_of_launcher(std::string_view variable);
+
 /// How long a rank may be silent: SHARDWISE_RANK_DEADLINE, seconds (60).
 double rank_deadline_s();
 

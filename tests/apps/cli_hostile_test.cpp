@@ -145,6 +145,25 @@ TEST_F(Hostile, AFolderThatCannotBeWrittenEndsTheRun) {
       << "the rest did not run";
 }
 
+// It was there before the job, which is not blamed for it, and nothing is taken away.
+TEST_F(Hostile, AFileInAJobsPlaceIsLeftAlone) {
+  ASSERT_EQ(jobs(R"({"id": "a", "command": ["true"]})").code, 0);
+  const std::string more = R"({"id": "a", "command": ["true"]})"
+                           "\n"
+                           R"({"id": "b", "command": ["true"]})";
+  write("out/b", "precious");
+  expect_one_line_error(jobs(more), 2,
+                        path("out/b") + "' is a file, where job 'b' keeps its results; remove");
+  EXPECT_EQ(read("out/b"), "precious");
+  std::filesystem::remove(path("out/b"));
+  std::filesystem::create_directory(path("elsewhere"));
+  std::filesystem::create_directory_symlink(path("elsewhere"), path("out/b"));
+  expect_one_line_error(jobs(more), 2, "' is a link, where job 'b' keeps its results; remove");
+  EXPECT_TRUE(std::filesystem::is_symlink(path("out/b")));
+  std::filesystem::remove(path("out/b"));
+  EXPECT_EQ(jobs(more).code, 0);
+}
+
 // What a job puts where its folder was is taken away, and nothing is written through it.
 TEST_F(Hostile, AJobThatReplacesItsFolderIsNamed) {
   const std::string place = path("out/a");

@@ -423,6 +423,26 @@ TEST_F(Ranks, JobsArePlacedAndPulledOnce) {
   EXPECT_EQ(sorted_lines(read("log2")), (std::vector<int>{0, 1, 2, 3}));
 }
 
+// Commands that use MPI themselves, as this program does, are no ranks of this run.
+TEST_F(Ranks, CommandsOfJobsAreNoRanks) {
+  const std::string scene = box_scene();
+  std::string batch;
+  for (const char* id : {"a", "b"})
+    batch +=
+        R"({"id": ")" + std::string(id) + R"(", "command": [")" SHARDWISE_RANK_PROGRAM R"(", "coverage", ")" +
+        scene +
+        R"(", "--tx=-10,0,10", "--samples", "20k", "--cell", "5", "--devices", "host:1x1", "--json", ")" +
+        path(id) + "\"]}\n";
+  write("batch.jsonl", batch);
+  const Outcome outcome = run(on(2, {"jobs", path("batch.jsonl"), "-o", path("out"), "--devices", "host:1x1",
+                                     "--quiet", "--timeout", "20"}));
+  EXPECT_EQ(outcome.code, 0) << outcome.err << read("out/a/stderr");
+  for (const char* id : {"a", "b"}) {
+    ASSERT_TRUE(exists(id));
+    EXPECT_FALSE(Json::parse(read(id)).contains("ranks"));
+  }
+}
+
 TEST_F(Ranks, AfterADeadRankARerunDoesTheRest) {
   constexpr int count = 12;
   // Job 2 kills its rank, the first time.

@@ -35,6 +35,18 @@ TEST(Launcher, IsFoundInTheEnvironment) {
   EXPECT_EQ(slurm->size, 8);
 }
 
+TEST(Launcher, WhatItSetsIsKnownFromWhatAUserSets) {
+  for (const char* variable :
+       {"OMPI_COMM_WORLD_RANK=1", "PMIX_RANK=1", "PMIX_SERVER_URI41=x", "OMPI_MCA_orte_hnp_uri=x",
+        "OMPI_MCA_ess=pmi", "PMI_RANK=0", "PMI_FD=5", "SLURM_PROCID=3", "SLURM_STEP_NUM_TASKS=8"})
+    EXPECT_TRUE(is_of_launcher(variable)) << variable;
+  for (const char* variable :
+       {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_MCA_btl=tcp,self", "OMPI_MCA_rmaps_base_oversubscribe=1",
+        "PATH=/bin", "SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=a", "SHARDWISE_DEVICE=host:0",
+        "MY_OMPI_COMM_WORLD_RANK=1"})
+    EXPECT_FALSE(is_of_launcher(variable)) << variable;
+}
+
 TEST(Launcher, IsNotGuessed) {
   // A batch script runs once, whatever the job will start.
   EXPECT_FALSE(launch_in({{"SLURM_NTASKS", "8"}, {"SLURM_PROCID", "0"}}));
