@@ -151,20 +151,23 @@ std::vector<T> gathered_adjoint(const Operator& op, const Blocks& blocks, bool p
 }
 
 template <class T>
+void check_gathers(const CartesianGrid& g, const Operator& op) {
+  for (const int parts : {1, 2, 3}) {
+    if (parts > g.cells(g.dims() - 1)) continue;
+    const auto expected = gathered_adjoint<T>(op, Blocks(g, Serial{parts}), false);
+    for (const DeviceSet& devices : gpu_sets())
+      for (const bool plain : {false, true}) {
+        if (parts < devices.size()) continue;
+        SCOPED_TRACE(op.text() + " " + g.shape_text() + " on " + devices.spec() + " parts " +
+                     std::to_string(parts) + (plain ? " plain" : ""));
+        const auto got = gathered_adjoint<T>(op, Blocks(g, LocalDevices{devices, parts}), plain);
+        EXPECT_TRUE(same_bits(got, expected)) << "differs by " << max_difference(got, expected);
+      }
+  }
+}
+template <class T>
 void check_gathers(const CartesianGrid& g) {
-  for (const LeafCase& c : leaf_cases(g))
-    for (const int parts : {1, 2, 3}) {
-      if (parts > g.cells(g.dims() - 1)) continue;
-      const auto expected = gathered_adjoint<T>(c.op, Blocks(g, Serial{parts}), false);
-      for (const DeviceSet& devices : gpu_sets())
-        for (const bool plain : {false, true}) {
-          if (parts < devices.size()) continue;
-          SCOPED_TRACE(c.name + " " + g.shape_text() + " on " + devices.spec() + " parts " +
-                       std::to_string(parts) + (plain ? " plain" : ""));
-          const auto got = gathered_adjoint<T>(c.op, Blocks(g, LocalDevices{devices, parts}), plain);
-          EXPECT_TRUE(same_bits(got, expected)) << "differs by " << max_difference(got, expected);
-        }
-    }
+  for (const LeafCase& c : leaf_cases(g)) check_gathers<T>(g, c.op);
 }
 
 /// Adjoints by gathering: columns and shells, with ghosts folded at once and in steps, and cell by cell.
@@ -180,16 +183,26 @@ TEST(GridGpu, GathersHaveTheHostsBits) {
   check_gathers<float>(make_grid({70}, "RD"));
 }
 
-/// Several blocks of threads in every dimension, and more planes than one reads at once.
+/// Several blocks of threads in every dimension, and more planes than one reads at once. (Grids that
+/// leaf_cases() has a dense matrix for are small.)
 TEST(GridGpu, GathersOfManyColumnsHaveTheHostsBits) {
   if (gpu_count() == 0) GTEST_SKIP() << "no CUDA device answers";
-  for (const std::string conditions : {"DNPPRD", "PPNDPP"})
-    for (const std::vector<std::int64_t>& cells : {std::vector<std::int64_t>{130, 21, 37}, {65, 9, 3}}) {
-      check_gathers<float>(make_grid(cells, conditions));
-      check_gathers<double>(make_grid(cells, conditions));
+  const auto check_both = [](const CartesianGrid& g) {
+    const Coefficient kappa(g, random_cells<double>(g, 90, 0.2, 3));
+    for (const Operator& op : {laplacian(g), derivative(g, g.dims() - 1, Difference::upwind_minus),
+                               diffusion(kappa), diffusion(kappa, Mean::harmonic)}) {
+      check_gathers<float>(g, op);
+      check_gathers<double>(g, op);
     }
-  check_gathers<double>(make_grid({130, 70}, "DNPP"));
-  check_gathers<float>(make_grid({700}, "RD"));
+  };
+  for (const std::string conditions : {"DNPPRD", "PPNDPP"})
+    for (const std::vector<std::int64_t>& cells : {std::vector<std::int64_t>{130, 21, 37}, {65, 9, 3}})
+      check_both(make_grid(cells, conditions));
+  check_both(make_grid({130, 70}, "DNPP"));
+  check_both(make_grid({700}, "RD"));
+  const CartesianGrid many = make_grid({66, 1400, 15}, "DNRDPP");
+  check_gathers<float>(many, laplacian(many));
+  check_gathers<double>(many, diffusion(Coefficient(many, random_cells<double>(many, 90, 0.2, 3))));
 }
 
 TEST(GridGpu, BlocksCutInEveryDimensionHaveTheHostsBits) {
