@@ -52,9 +52,10 @@ Row run_case(const Case& work, const Settings& settings) {
     std::ranges::reverse(parts);
   }
 
-  Row row{work.name, work.work, work.devices, work.mode, spread(all.seconds), false, {}, 0, 0, work.limit, 0};
+  Row row{work.name, work.work, work.devices, work.mode, spread(all.seconds), false, {}, 0, 0, work.limit,
+          0,         {}};
   if (work.mode_after) row.mode = work.mode_after();
-  if (work.note_after) row.work += "; " + work.note_after();
+  if (work.note_after) row.note = work.note_after();
   if (work.one) {
     row.has_one = true;
     row.one = spread(one.seconds);

@@ -20,7 +20,8 @@ struct Case {
   std::function<double()> one;            ///< on the first alone, or the peer that `work` names; may be empty
   std::string limit;                      ///< the physical rate that the row is held against; may be empty
   std::function<double()> limit_seconds;  ///< the time of the same work at that rate, measured; may be empty
-  /// Where set: asked after the runs, for what is known only then. They replace `mode` and follow `work`.
+  /// Where set: asked after the runs, for what is known only then. They replace `mode`
+  /// and become the note of the row.
   std::function<std::string()> mode_after, note_after;
 };
 
@@ -56,6 +57,7 @@ struct Row {
   double per_unit_ns = 0;  ///< of all.min; 0: not counted
   std::string limit;
   double share_of_limit = 0;  ///< limit's min / all.min; 0: no limit
+  std::string note;           ///< of Case::note_after: other in every run
 };
 
 /// Runs a case: one warm-up of each function, then `repeat` rounds of all, one, limit in turn, the order

@@ -39,7 +39,7 @@ Json spread_json(const bench::Spread& spread) {
 
 Json row_json(const bench::Row& row) {
   return {{"name", row.name},
-          {"work", row.work},
+          {"work", row.note.empty() ? row.work : row.work + "; " + row.note},
           {"devices", row.devices},
           {"mode", row.mode},
           {"one_s", row.has_one ? spread_json(row.one) : Json(nullptr)},
@@ -78,10 +78,12 @@ Json read_baseline(const std::string& path) {
   return baseline;
 }
 
-/// The baseline's least time for the row, 0 where it has no such row.
+/// The baseline's least time for the row, 0 where it has no such row. Notes behind the work are not compared.
 double baseline_seconds(const Json& baseline, const bench::Row& row) {
   for (const Json& old : baseline["rows"]) {
-    if (old["name"] == row.name && old["devices"] == row.devices && old["work"] == row.work)
+    const auto work = old["work"].get<std::string>();
+    if (old["name"] == row.name && old["devices"] == row.devices &&
+        (work == row.work || work.starts_with(row.work + "; ")))
       return old["all_s"]["min"].get<double>();
   }
   return 0;
@@ -125,7 +127,11 @@ std::string rows_text(const std::vector<bench::Row>& rows) {
     std::size_t next = i + 1;
     for (; next < rows.size() && rows[next].work == rows[i].work; ++next) names += ", " + rows[next].name;
     text += fmt::format("  {}: {}\n", names, rows[i].work);
-    i = next;
+    const std::size_t first = i;
+    for (; i < next; ++i)
+      if (!rows[i].note.empty())
+        text +=
+            fmt::format("    measured{}: {}\n", next - first > 1 ? " by " + rows[i].name : "", rows[i].note);
   }
   return text;
 }

@@ -85,6 +85,9 @@ bool rename_if_absent(const std::string& from, const std::string& to) {
     const int reason = errno;
     unlink(from.c_str());
     if (reason == EEXIST) return false;
+    if (reason == ENOENT)
+      throw Error(ErrorClass::io, fmt::format("cannot write '{}' ({}); check that its folder is still there",
+                                              to, std::strerror(reason)));
     throw Error(
         ErrorClass::io,
         fmt::format("'{}' cannot be made where nothing may be ({}), by which processes agree on who does "

@@ -11,10 +11,10 @@ namespace shardwise {
 namespace {
 
 std::string time_text(double seconds) {
-  return seconds < 1e-6   ? fmt::format("{:.3g} ns", seconds * 1e9)
-         : seconds < 1e-3 ? fmt::format("{:.4g} us", seconds * 1e6)
-         : seconds < 1    ? fmt::format("{:.4g} ms", seconds * 1e3)
-                          : fmt::format("{:.4g} s", seconds);
+  return seconds < 999.5e-9 ? fmt::format("{:.3g} ns", seconds * 1e9)
+         : seconds < 1e-3   ? fmt::format("{:.4g} us", seconds * 1e6)
+         : seconds < 1      ? fmt::format("{:.4g} ms", seconds * 1e3)
+                            : fmt::format("{:.4g} s", seconds);
 }
 
 /// "sim:0" of "sim:0 simulated device".

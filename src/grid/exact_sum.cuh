@@ -42,9 +42,11 @@ struct ThreadSum {
 template <int workers>
 __device__ inline void add_block(BinnedSum mine, BinnedSum* scratch, SumCell* cell) {
   const auto across_warp = [](BinnedSum& sum) {
-    const int top = __reduce_max_sync(0xffffffffu, sum.top);
+    int top = sum.top;
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2) top = max(top, __shfl_xor_sync(0xffffffffu, top, step));
     raise(sum, top);
-    sum.bad = static_cast<std::int32_t>(__reduce_or_sync(0xffffffffu, static_cast<unsigned>(sum.bad)));
+    sum.bad = __any_sync(0xffffffffu, sum.bad != 0);
 #pragma unroll
     for (int k = 0; k < 3; ++k)
 #pragma unroll

@@ -140,6 +140,9 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks)
                       const __grid_constant__ TileFields<Leaf::fields> maps,
                       const __grid_constant__ TileFrame frame, T* y, T alpha, T beta,
                       const __grid_constant__ CellBox box, int chunk_planes, SumCell* sum) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+  __trap();  // has no copy engine; march_fits() does not come here
+#else
   constexpr int V = Lanes<T>::size, own = Shape::own, fields = Leaf::fields;
   constexpr int size = static_cast<int>(sizeof(T));
   extern __shared__ __align__(128) unsigned char ring[];
@@ -405,6 +408,7 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks)
     products.window.flush(products.total);
     add_block<Shape::workers>(products.total, reinterpret_cast<BinnedSum*>(scratch), sum);
   }
+#endif
 }
 
 }  // namespace shardwise

@@ -413,13 +413,14 @@ TEST_F(JobsProgram, JobsOfLostDevicesAreDoneByWhoSharesTheFolder) {
 // The program as a worker process: by hand it says what it is; `bench jobs` measures what it costs.
 TEST_F(JobsProgram, WorkerProcesses) {
   expect_one_line_error(run({"job-worker"}), 2, "a job worker is started by an executor");
-  const Json report = report_of(run({"bench", "jobs", "--devices", "host:1x1", "--quick", "--repeat", "1",
+  const Json report = report_of(run({"bench", "jobs", "--devices", "host:1x1", "--quick", "--repeat", "3",
                                      "--only", "isolated-job", "isolated-job-4mib", "--json", "-"}));
   ASSERT_EQ(report["rows"].size(), 2u);
   for (const Json& row : report["rows"]) {
-    // Which takes longer is for a machine that does nothing else.
-    EXPECT_GT(row["all_s"]["min"].get<double>(), 0) << row;
-    EXPECT_GT(row["one_s"]["min"].get<double>(), 0) << row;
+    // A copy of 4 MiB costs about the same either way, and a busy machine decides.
+    if (row["name"] == "isolated-job") {
+      EXPECT_GT(row["all_s"]["min"].get<double>(), row["one_s"]["min"].get<double>()) << row;
+    }
     EXPECT_NE(row["work"].get<std::string>().find("without a worker process"), std::string::npos) << row;
   }
   // Commands are processes of their own.

@@ -198,6 +198,35 @@ TEST_F(Cli, BenchSaysWhatItsRowsAndColumnsAre) {
   EXPECT_EQ(text.find("limit"), std::string::npos) << text;
 }
 
+// What a row notes of its run is other in every run, and no part of what makes it the same row.
+TEST_F(Cli, BenchFindsRowsWithNotesInABaseline) {
+  const std::vector<std::string> words{"bench",    "jobs", "--devices", "host:1x1",  "--quick",
+                                       "--repeat", "1",    "--only",    "empty-job", "--json"};
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = words;
+    all.insert(all.end(), more.begin(), more.end());
+    return run(all);
+  };
+  ASSERT_EQ(with({path("before.json")}).code, 0);
+  Json before = Json::parse(read("before.json"));
+  Json& row = before["rows"][0];
+  EXPECT_NE(row["work"].get<std::string>().find(" us of each device for a job above the bare launch"),
+            std::string::npos)
+      << row;
+  row["work"] = row["work"].get<std::string>() + " and so on";
+  row["all_s"]["min"] = 1e6;  // whatever this run takes
+  write("before.json", before.dump());
+  const Outcome after = with({"-", "--baseline", path("before.json")});
+  EXPECT_EQ(after.code, 0) << after.err;
+  EXPECT_GT(Json::parse(after.out)["rows"][0]["share_of_baseline"].get<double>(), 1);
+  row["all_s"]["min"] = 1e-9;
+  write("before.json", before.dump());
+  const Outcome slower = with({"-", "--baseline", path("before.json")});
+  EXPECT_EQ(slower.code, 1);
+  EXPECT_NE(slower.err.find("slower than 0.98 of the baseline: empty-job on host:1x1"), std::string::npos)
+      << slower.err;
+}
+
 TEST_F(Cli, FullStandardOutputIsAnIoError) {
   const Outcome outcome = run({"devices", "--devices", "host:1"}, "/dev/full");
   expect_one_line_error(outcome, 1, "standard output");
