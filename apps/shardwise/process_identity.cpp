@@ -38,6 +38,10 @@ struct ProcessLine {
   std::string started;
 };
 std::optional<ProcessLine> read_process(long number) {
+  // A namespace without a /proc of its own sees its parent's, where the numbers are other processes'.
+  std::error_code error;
+  if (std::filesystem::read_symlink("/proc/self", error) != std::to_string(getpid()) || error)
+    return std::nullopt;
   std::ifstream file(fmt::format("/proc/{}/stat", number));
   std::string text;
   std::getline(file, text);

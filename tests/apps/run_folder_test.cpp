@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -104,6 +105,26 @@ TEST_F(RunFolders, ANumberThatIsAnothersByNowIsNoOwner) {
   other.started += "0";
   leave(inner("lock"), other);
   EXPECT_FALSE(is_owned());
+}
+
+// A process namespace without a /proc of its own: what is there is of other processes.
+TEST(ProcessIdentities, AreNotReadFromAnothersProc) {
+  const pid_t outer = fork();
+  if (outer == 0) {
+    if (unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0) _exit(7);
+    const pid_t inner = fork();
+    if (inner == 0) {
+      const ProcessIdentity self = own_identity();
+      _exit(self.started.empty() && fate_of(self) == ProcessFate::unknown ? 0 : 1);
+    }
+    int status = 0;
+    _exit(waitpid(inner, &status, 0) == inner && WIFEXITED(status) ? WEXITSTATUS(status) : 2);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(outer, &status, 0), outer);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 7) GTEST_SKIP() << "no process namespace to be had here";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST_F(RunFolders, WhatWasTakenOverIsLeftToItsNewOwner) {
