@@ -79,8 +79,8 @@ std::string thin_cells(const CoverageReport& report) {
   const double missing =
       16.0 / static_cast<double>(std::max<std::int64_t>(1, low_crossings(report.result->crossings)));
   return fmt::format(
-      "{} of {} reached cells ({:.0f} %) have under 16 crossings; give --samples {} (now {} per "
-      "transmitter) or --cell {:.2g} (now {:g})",
+      "{} of {} reached cells ({:.0f} %) have under 16 crossings; give about --samples {} (now {} per "
+      "transmitter) or --cell {:.2g} (now {:g}), or more where that reaches cells anew",
       report.under_16, report.reached,
       100.0 * static_cast<double>(report.under_16) / static_cast<double>(report.reached),
       about(missing * static_cast<double>(request.options.samples)), count_text(request.options.samples),

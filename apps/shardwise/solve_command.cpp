@@ -249,8 +249,8 @@ int run(const SolveOptions& options) {
                     r.single ? "float" : "double", partition.parts(), partition.parts() == 1 ? "" : "s",
                     blocks.transport(), result_text(r, outcome));
     if (options.verify)
-      text += verified.equal ? "verify: the bits of one block on the host\n"
-                             : "verify: other bits than one block\n";
+      text += verified.equal ? "verified: the same bits as of one block on the host\n"
+                             : "verified: other bits than of one block\n";
     if (has_ranks()) text += solve_rank_table(of_ranks) + "\n";
     write_stdout(text + fmt::format("digest {}\n", report["digest"].get<std::string>()));
   }

@@ -47,6 +47,7 @@ class Sweep {
   // What it says (sweep_results.cpp).
   std::string table() const;
   void write_overview();
+  void warn_of_warnings() const;
   int finish();
 
   const SweepText& text_;

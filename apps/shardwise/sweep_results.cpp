@@ -91,6 +91,18 @@ void Sweep::write_overview() {
   write_by_rename(folder_->path() / "overview.png", overview_png(title, panels));
 }
 
+/// Those of a run are in its report, where nobody looks who does not know.
+void Sweep::warn_of_warnings() const {
+  std::vector<std::string> runs;
+  for (std::size_t i = 0; i < items_.size(); ++i)
+    if (const Json& facts = states_[i].facts; facts.is_object() && facts.value("warnings", 0) > 0)
+      runs.push_back(items_[i].run.name);
+  if (!runs.empty())
+    log_warning(fmt::format("{} of {} runs have warnings; see \"warnings\" in '{}'", runs.size(),
+                            items_.size(), (folder_->path() / runs.front() / "report.json").string()) +
+                (runs.size() > 1 ? " and the others" : ""));
+}
+
 int Sweep::finish() {
   std::map<RunState::How, std::size_t> count;
   for (const RunState& state : states_) ++count[state.how];
@@ -124,15 +136,17 @@ int Sweep::finish() {
                  {"makespan_s", report_.makespan_s},
                  {"lower_bound_s", report_.lower_bound_s}};
   if (has_ranks()) report["ranks"] = of_ranks;
+  warn_of_warnings();
   OutputSet outputs;
   stage_json(outputs, text_.json, report);
   outputs.commit();
   if (text_.json == "-") {
     write_stdout(json_text(report));
   } else {
-    std::string text = fmt::format(
-        "{} runs: {} computed, {} from the cache, {} by other processes, {} failed\n", items_.size(),
-        count[How::computed], count[How::from_cache], count[How::elsewhere], count[How::failed]);
+    std::string text =
+        fmt::format("{} run{}: {} computed, {} from the cache, {} by other processes, {} failed\n",
+                    items_.size(), items_.size() == 1 ? "" : "s", count[How::computed],
+                    count[How::from_cache], count[How::elsewhere], count[How::failed]);
     if (has_ranks()) text += "\n" + rank_table(of_ranks, "runs");
     if (!report_.devices.empty())
       text += fmt::format("\n{}\n{}; scenes were built {} times\n", job_devices_text(report_),

@@ -82,6 +82,11 @@ std::string CalibrationRecord::describe() const {
   if (chosen != "master" && best != trials.end())
     text += fmt::format(", {:.3g} times as fast as {} alone", best->gain, first_name(*this));
   text += "\n";
+  const auto is_faster = [](const CalibrationTrial& trial) {
+    return trial.name != "master" && trial.gain > 1;
+  };
+  if (chosen == "master" && std::ranges::any_of(trials, is_faster))
+    text += "  (what was faster below was not so in three rounds of four, and is not used)\n";
   if (near_crossover)
     text += fmt::format(
         "  (within 5 % of each other: for calls of another size, several devices and {} alone may change "

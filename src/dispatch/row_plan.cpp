@@ -448,8 +448,10 @@ void Planner::report() {
   out.budget_bytes = first.budget_bytes;
   out.fixed_bytes = first.fixed_bytes;
   out.resident_chunks = first.resident_chunks;
-  out.chunk_rows = first.chunk_rows;
-  for (const RowShard& shard : plan.shards) out.chunk_count += shard.chunks.chunk_count;
+  for (const RowShard& shard : plan.shards) {
+    out.chunk_rows = std::max(out.chunk_rows, shard.chunks.chunk_rows);
+    out.chunk_count += shard.chunks.chunk_count;
+  }
 }
 
 }  // namespace

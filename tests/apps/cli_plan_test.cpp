@@ -56,6 +56,17 @@ TEST_F(Plans, TheirPeaksAreTheRunsPeaks) {
 }
 
 // What it says of a solve is a lower bound, and a close one but for coarser grids.
+// The first device's launches are not the largest ones.
+TEST_F(Plans, NoLaunchIsLargerThanTheySay) {
+  const Outcome outcome =
+      run({"coverage", box_scene(), "--tx", "-10,0,10", "--samples", "40k", "--devices", "host:2x1",
+           "--min-rows", "0", "--weights", "1,3", "--dry-run", "--json", "-"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Json plan = Json::parse(outcome.out);
+  EXPECT_EQ(plan["dispatch"]["chunk_count"], 2);
+  EXPECT_EQ(plan["dispatch"]["chunk_rows"], plan["devices"][1]["lanes"]);
+}
+
 TEST_F(Plans, SolvesHoldWhatTheyWereToldToNeed) {
   const std::vector<Words> problems{
       {"poisson", "--rhs", "x"},

@@ -85,6 +85,22 @@ TEST_F(Sweep, ExpandsComputesAndKeeps) {
 }
 
 // Exactly the runs whose expanded parameters changed; not those that were only written otherwise.
+/// 3.5 Hz, and so few rays that most cells have a handful: as coverage says, whether computed or kept.
+TEST_F(Sweep, SaysWhereItsRunsHaveWarnings) {
+  plan(
+      "[[run]]\nscene = \"scene.xml\"\nmaterial = \"concrete\"\nsamples = 1000\nfrequency = [3.5, "
+      "\"3.5GHz\"]\n"
+      "tx = \"-30,0,10\"\n");
+  for (const char* when : {"computed", "kept"}) {
+    SCOPED_TRACE(when);
+    const Outcome outcome = run(command());
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_NE(outcome.err.find("2 of 2 runs have warnings; see \"warnings\" in '" + path("out/")),
+              std::string::npos)
+        << outcome.err;
+  }
+}
+
 TEST_F(Sweep, AChangeComputesWhatItChanges) {
   plan(kPlan);
   sweep();
