@@ -244,8 +244,10 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks)
     }
     const unsigned char* const cell = cell_of(centre_stage);
     // Everything of this plane that is not in registers, so that its place is free for the next copy.
-    Lanes<T> south, north[1], k_south, k_north;
-    T left[own], right[own], k_left[own], k_right[own];
+    Lanes<T> south, north[1];
+    T left[own], right[own];
+    [[maybe_unused]] Lanes<T> k_south, k_north;
+    [[maybe_unused]] T k_left[own], k_right[own];
     south = load_lanes<T>(cell - Shape::pitch);
     north[0] = load_lanes<T>(cell + own * Shape::pitch);
 #pragma unroll
@@ -264,7 +266,8 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks)
       }
     }
     const int last = n1 - 1 - j;  // the row at the high end, where it is one of the thread's
-    Lanes<T> beyond, k_beyond;    // that end
+    Lanes<T> beyond;              // that end
+    [[maybe_unused]] Lanes<T> k_beyond;
     if constexpr (Ends) {
       if (j == 0 && !block.face[1][0].plain) {
         if (frame.wrap_y) {
@@ -291,7 +294,8 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks)
     }
     release(centre_stage);
     wait();
-    Lanes<T> ahead[own], k_ahead[fields == 2 ? own : 1];
+    Lanes<T> ahead[own];
+    [[maybe_unused]] Lanes<T> k_ahead[fields == 2 ? own : 1];
     const unsigned char* const next = cell_of(stage);
     const bool ceiling = Ends && k == n2 - 1;
     const bool ceiling_wall = ceiling && block.face[2][1].wall;
@@ -304,7 +308,8 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks)
     centre_stage = stage;
     advance();
 
-    Lanes<T> below = south, flux_below;  // the row below; of Diffusion the products of the face below
+    Lanes<T> below = south;                // the row below
+    [[maybe_unused]] Lanes<T> flux_below;  // of Diffusion the products of the face below
     if constexpr (fields == 2) {
 #pragma unroll
       for (int l = 0; l < V; ++l) {
