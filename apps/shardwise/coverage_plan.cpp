@@ -20,6 +20,7 @@ namespace {
 
 /// Who computes what in how many launches, in words.
 std::string split_text(const DispatchReport& plan) {
+  const auto busy = std::ranges::count_if(plan.devices, [](const auto& d) { return d.lanes > 0; });
   std::string text;
   if (plan.devices.size() == 1)
     text = "one device computes everything";
@@ -27,14 +28,14 @@ std::string split_text(const DispatchReport& plan) {
     text = fmt::format("{} computes everything ({}; --min-rows N sets another floor)",
                        plan.devices.front().name, plan.reason);
   else
-    text = fmt::format("the rays are shared out over {} devices",
-                       std::ranges::count_if(plan.devices, [](const auto& d) { return d.lanes > 0; }));
+    text = fmt::format("the rays are shared out over {} devices", busy);
+  if (plan.chunk_count <= busy) return text + (busy > 1 ? ", one launch on each" : ", in one launch");
   const char* const why = plan.source == "cap"        ? ", so that progress shows and a cancel is heard"
                           : plan.source == "budget"   ? ", which is what fits into the memory"
                           : plan.source == "explicit" ? ", as --chunk says"
                                                       : "";
-  return fmt::format("{}, in {} launch{} of at most {} rays{}", text, plan.chunk_count,
-                     plan.chunk_count == 1 ? "" : "es", count_text(plan.chunk_rows), why);
+  return fmt::format("{}, in {} launches of about {} rays{}", text, plan.chunk_count,
+                     count_text(plan.chunk_rows), why);
 }
 
 std::string plan_text(const std::string& scene, const CoverageOptions& options, std::int64_t lanes,

@@ -95,10 +95,8 @@ LanePlan plan_lanes(const DeviceSet& devices, Window window, const SplitOptions&
     plan.report.budget_bytes = first.budget_bytes;
     plan.report.fixed_bytes = first.fixed_bytes;
     plan.report.resident_chunks = first.resident_chunks;
-    for (const LaneShard& shard : plan.shards) {
-      plan.report.chunk_rows = std::max(plan.report.chunk_rows, shard.plan.chunk_rows);
-      plan.report.chunk_count += shard.plan.chunk_count;
-    }
+    plan.report.chunk_rows = first.chunk_rows;
+    for (const LaneShard& shard : plan.shards) plan.report.chunk_count += shard.plan.chunk_count;
   }
   // A master without lanes still merges.
   if (plan.shards.empty() || plan.shards.front().device != 0) {

@@ -448,10 +448,8 @@ void Planner::report() {
   out.budget_bytes = first.budget_bytes;
   out.fixed_bytes = first.fixed_bytes;
   out.resident_chunks = first.resident_chunks;
-  for (const RowShard& shard : plan.shards) {
-    out.chunk_rows = std::max(out.chunk_rows, shard.chunks.chunk_rows);
-    out.chunk_count += shard.chunks.chunk_count;
-  }
+  out.chunk_rows = first.chunk_rows;
+  for (const RowShard& shard : plan.shards) out.chunk_count += shard.chunks.chunk_count;
 }
 
 }  // namespace
