@@ -31,20 +31,10 @@ bool is_consequence(const std::exception_ptr& error) {
   }
 }
 
-std::string text_of(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& known) {
-    return known.what();
-  } catch (...) {
-    return "unknown error";
-  }
-}
-
 /// Throws `first` with the texts of the others behind its own; as it is where it is alone.
 [[noreturn]] void throw_with_others(const std::exception_ptr& first, const std::vector<std::string>& others) {
   if (others.empty()) std::rethrow_exception(first);
-  const std::string text = fmt::format("{} (also: {})", text_of(first), fmt::join(others, "; "));
+  const std::string text = fmt::format("{} (also: {})", error_text(first), fmt::join(others, "; "));
   try {
     std::rethrow_exception(first);
   } catch (const DependencyError&) {
@@ -79,7 +69,7 @@ std::exception_ptr poll_until(const std::vector<PendingPoint>& points, const std
 }  // namespace
 
 RunFailure failure_of(int device, const std::exception_ptr& error) {
-  RunFailure failure{device, ErrorClass::internal, text_of(error)};
+  RunFailure failure{device, ErrorClass::internal, error_text(error)};
   try {
     std::rethrow_exception(error);
   } catch (const Error& known) {
@@ -193,14 +183,14 @@ void Run::wait(const std::function<void()>& poll) {
   for (const Found& found : errors)
     if (std::none_of(different.begin(), different.end(), [&](const Found& other) {
           return std::get<0>(other) == std::get<0>(found) &&
-                 text_of(std::get<2>(other)) == text_of(std::get<2>(found));
+                 error_text(std::get<2>(other)) == error_text(std::get<2>(found));
         }))
       different.push_back(found);
   errors.swap(different);
   if (errors.size() > 1 || !is_consequence(std::get<2>(errors.front())))
     for (const Found& found : errors) met_.push_back(failure_of(std::get<0>(found), std::get<2>(found)));
   std::vector<std::string> others;
-  for (std::size_t i = 1; i < errors.size(); ++i) others.push_back(text_of(std::get<2>(errors[i])));
+  for (std::size_t i = 1; i < errors.size(); ++i) others.push_back(error_text(std::get<2>(errors[i])));
   throw_with_others(std::get<2>(errors.front()), others);
 }
 
