@@ -1,6 +1,8 @@
 // A library with NCCL's names whose collectives end when the test says so: what waits for NCCL is tested
 // without a GPU. What a GPU would do, fake_gpu_wait() does on the thread of a host stream.
 
+#include "fake_nccl.hpp"
+
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -8,15 +10,6 @@
 #include <mutex>
 
 namespace {
-
-enum {
-  works = 0,
-  never_ends = 1,
-  call_never_returns = 2,
-  call_fails = 3,
-  init_fails = 4,
-  init_never_returns = 5
-};
 
 std::mutex mutex;
 std::condition_variable changed;

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "cluster/fake_nccl.hpp"
 #include "cluster/nccl.hpp"
 #include "cluster/rank_fixture.hpp"
 #include "shardwise/runtime/devices.hpp"
@@ -15,15 +16,6 @@ namespace shardwise::testing {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-enum Mode {
-  works = 0,
-  never_ends = 1,
-  call_never_returns = 2,
-  call_fails = 3,
-  init_fails = 4,
-  init_never_returns = 5
-};
 
 class NcclWaits : public ::testing::Test {
  protected:
@@ -44,7 +36,9 @@ class NcclWaits : public ::testing::Test {
     EXPECT_NE(function, nullptr) << name;
     return function(arguments...);
   }
-  void set_mode(Mode mode) { reinterpret_cast<void (*)(int)>(dlsym(library_, "fake_set_mode"))(mode); }
+  void set_mode(FakeNcclMode mode) {
+    reinterpret_cast<void (*)(int)>(dlsym(library_, "fake_set_mode"))(mode);
+  }
   std::shared_ptr<DeviceCollectives> connect() { return connect_nccl(*nccl_, ranks(), *stream_, words_); }
 
   /// A sum and the wait for it, as whoever uses a link does both.
@@ -97,7 +91,7 @@ TEST_F(NcclWaits, AWaitThatTakesLongIsLeftAlone) {
 }
 
 TEST_F(NcclWaits, AnotherRanksFailureEndsThem) {
-  for (const Mode mode : {never_ends, call_never_returns}) {
+  for (const FakeNcclMode mode : {never_ends, call_never_returns}) {
     SCOPED_TRACE(static_cast<int>(mode));
     std::shared_ptr<DeviceCollectives> link = connect();
     set_mode(mode);
