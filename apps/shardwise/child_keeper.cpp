@@ -13,15 +13,15 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
-#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <set>
 #include <string>
 
 #include "log.hpp"
+#include "process_stat.hpp"
 
 extern char** environ;
 
@@ -109,26 +109,6 @@ class Keeper {
   }
 };
 
-/// Group and session of /proc/PID/stat; zeros where the process has gone, or ended and was not
-/// waited for yet.
-struct ProcessLine {
-  pid_t group = 0, session = 0;
-};
-ProcessLine read_process(const std::filesystem::path& folder) {
-  std::ifstream file(folder / "stat");
-  std::string text;
-  std::getline(file, text);
-  // "PID (NAME) STATE PARENT GROUP SESSION ...", where NAME may hold anything.
-  const std::size_t name_ends = text.rfind(')');
-  if (name_ends == std::string::npos || text.size() < name_ends + 4) return {};
-  int parent = 0;
-  ProcessLine result;
-  if (text[name_ends + 2] == 'Z') return {};
-  if (std::sscanf(text.c_str() + name_ends + 3, "%d %d %d", &parent, &result.group, &result.session) != 3)
-    return {};
-  return result;
-}
-
 /// The process groups to end: of `told` (group -> session) those with a live process in that session, and
 /// where a session has the group's number, that is, was begun with it, all groups in it.
 std::set<pid_t> living(const std::map<pid_t, pid_t>& told) {
@@ -140,13 +120,13 @@ std::set<pid_t> living(const std::map<pid_t, pid_t>& told) {
        entry.increment(problem)) {
     const std::string name = entry->path().filename().string();
     if (name.empty() || name.find_first_not_of("0123456789") != std::string::npos) continue;
-    const ProcessLine process = read_process(entry->path());
-    if (process.group <= 1) continue;
+    const auto process = read_process_stat(std::atol(name.c_str()));
+    if (!process || process->state == 'Z' || process->group <= 1) continue;
     const auto is_told = [&](pid_t group) {
       const auto found = told.find(group);
-      return found != told.end() && found->second == process.session;
+      return found != told.end() && found->second == process->session;
     };
-    if (is_told(process.group) || is_told(process.session)) result.insert(process.group);
+    if (is_told(process->group) || is_told(process->session)) result.insert(process->group);
   }
   return result;
 }

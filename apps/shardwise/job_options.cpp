@@ -3,11 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <limits>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include "command.hpp"
@@ -84,28 +82,6 @@ JobOptions job_options_of(const JobText& text, int device_count) {
         throw_usage(fmt::format("--speeds: number {} is not above 0 ('{}')", i, text.speeds));
   }
   return options;
-}
-
-void run_or_cancel(JobExecutor& executor, std::vector<Job> batch) {
-  try {
-    (void)executor.run(std::move(batch));
-  } catch (...) {
-    executor.cancel();
-    throw;
-  }
-}
-
-JobReport settled_report(const JobExecutor& executor) {
-  constexpr int most_looks = 500;
-  const auto is_suspect = [](const JobDeviceReport& device) {
-    return device.state == JobDeviceState::suspect;
-  };
-  JobReport report = executor.report();
-  for (int look = 0; look < most_looks && std::ranges::any_of(report.devices, is_suspect); ++look) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    report = executor.report();
-  }
-  return report;
 }
 
 Json job_devices_json(const JobReport& report) {

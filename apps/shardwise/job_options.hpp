@@ -23,12 +23,6 @@ void add_job_options(CLI::App& app, JobText& text);
 /// Checks the texts against the number of devices. No timeout is none.
 JobOptions job_options_of(const JobText& text, int device_count);
 
-/// Runs a batch. Where a result cannot be kept (a full disk), what has not begun does not begin any more.
-void run_or_cancel(JobExecutor& executor, std::vector<Job> batch);
-
-/// What was done, once every device has given the sign of life that is asked for after a failure, or half a
-/// second has passed.
-JobReport settled_report(const JobExecutor& executor);
 /// devices[] of the report.
 Json job_devices_json(const JobReport& report);
 /// The same as a table for people.

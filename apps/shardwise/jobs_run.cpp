@@ -21,6 +21,7 @@
 #include "ranks.hpp"
 #include "scene/file_util.hpp"
 #include "signals.hpp"
+#include "watched_jobs.hpp"
 
 namespace shardwise::program {
 namespace {
@@ -223,17 +224,9 @@ int JobsRun::run() {
   todo = units_of_this_rank(todo, costs, devices_.size());
 
   std::vector<std::size_t> running;
-  Progress progress("jobs", "jobs");
-  JobExecutor* executor = nullptr;
   JobOptions options = options_;
   options.on_result = [&](std::size_t i, const JobResult& result) { on_result(running[i], result); };
-  options.progress = [&](std::size_t done, std::size_t total) {
-    progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
-    if (stop_requested()) executor->cancel();
-    folder_problem_.throw_if_any();
-  };
-  JobExecutor jobs(devices_, std::move(options));
-  executor = &jobs;
+  WatchedJobs jobs(devices_, std::move(options), "jobs", "jobs", folder_problem_);
   while (!left.empty()) {
     running = todo;
     std::vector<Job> batch;
@@ -241,10 +234,7 @@ int JobsRun::run() {
       records_[index].reset();
       batch.push_back(make_job(index));
     }
-    if (!batch.empty()) {
-      run_or_cancel(jobs, std::move(batch));
-      add_up(settled_report(jobs));
-    }
+    if (!batch.empty()) add_up(jobs.run(std::move(batch)));
     std::erase_if(left, [this](std::size_t index) {
       return records_[index].has_value() || out_of_reach_.contains(index);
     });

@@ -10,8 +10,9 @@
 #include <filesystem>
 #include <fstream>
 #include <random>
-#include <sstream>
 #include <system_error>
+
+#include "process_stat.hpp"
 
 namespace shardwise::program {
 namespace {
@@ -32,34 +33,10 @@ const std::string& own_space() {
   return space;
 }
 
-/// State and start of /proc/PID/stat.
-struct ProcessLine {
-  char state = 0;
-  std::string started;
-};
-std::optional<ProcessLine> read_process(long number) {
-  // A namespace without a /proc of its own sees its parent's, where the numbers are other processes'.
-  std::error_code error;
-  if (std::filesystem::read_symlink("/proc/self", error) != std::to_string(getpid()) || error)
-    return std::nullopt;
-  std::ifstream file(fmt::format("/proc/{}/stat", number));
-  std::string text;
-  std::getline(file, text);
-  // "PID (NAME) STATE ...", where NAME may hold anything; the start is the 22nd of all.
-  const std::size_t name_ends = text.rfind(") ");
-  if (name_ends == std::string::npos) return std::nullopt;
-  std::istringstream fields(text.substr(name_ends + 2));
-  ProcessLine line;
-  fields >> line.state;
-  for (int field = 4; field <= 22; ++field) fields >> line.started;
-  if (!fields) return std::nullopt;
-  return line;
-}
-
 }  // namespace
 
 ProcessIdentity own_identity() {
-  const auto line = read_process(getpid());
+  const auto line = read_process_stat(getpid());
   return {host_name(), own_space(), static_cast<long>(getpid()), line ? line->started : ""};
 }
 
@@ -68,7 +45,7 @@ ProcessFate fate_of(const ProcessIdentity& process) {
   // One that another version wrote names no space: then the host has to do.
   if (!process.space.empty() && process.space != own_space()) return ProcessFate::unknown;
   if (kill(static_cast<pid_t>(process.number), 0) != 0 && errno == ESRCH) return ProcessFate::gone;
-  const auto line = read_process(process.number);
+  const auto line = read_process_stat(process.number);
   if (!line) return ProcessFate::unknown;
   // It has ended, and its parent has not asked how.
   if (line->state == 'Z' || line->state == 'X') return ProcessFate::gone;

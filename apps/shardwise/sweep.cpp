@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "log.hpp"
-#include "progress.hpp"
 #include "rank_work.hpp"
 #include "signals.hpp"
+#include "watched_jobs.hpp"
 
 namespace shardwise::program {
 
@@ -132,25 +132,16 @@ int Sweep::run() {
   todo = units_of_this_rank(todo, costs, devices_.size());
   if (!left.empty()) {
     Indices running;
-    Progress progress("sweep", "runs");
-    JobExecutor* executor = nullptr;
     JobOptions options = options_;
     options.on_result = [&](std::size_t i, const JobResult& result) { on_result(running[i], result); };
-    options.progress = [&](std::size_t done, std::size_t total) {
-      progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
-      if (stop_requested()) executor->cancel();
-      folder_problem_.throw_if_any();
-    };
-    JobExecutor jobs(devices_, std::move(options));
-    executor = &jobs;
+    WatchedJobs jobs(devices_, std::move(options), "sweep", "runs", folder_problem_);
     bool first_round = true;
     while (!left.empty()) {
       running = todo;
       std::vector<Job> batch;
       for (const std::size_t index : running) batch.push_back(make_job(index));
       if (!batch.empty()) {
-        run_or_cancel(jobs, std::move(batch));
-        const JobReport round = settled_report(jobs);
+        const JobReport round = jobs.run(std::move(batch));
         for (const std::string& note : round.notes) log_warning(note);
         if (std::exchange(first_round, false)) report_ = round;
       }
