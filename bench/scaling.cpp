@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -123,10 +124,15 @@ std::vector<Work> works(bool quick) {
 
 std::vector<Case> scaling_cases(const Settings& settings) {
   std::string machine = settings.devices.empty() ? "sim:h200" : settings.devices;
-  if (!machine.starts_with("sim:"))
-    throw_usage(fmt::format("bench scaling: '{}' is no simulated machine; give --devices sim:{}", machine,
-                            sim_machines().front()));
-  machine = machine.substr(4);
+  const std::vector<std::string>& known = sim_machines();
+  const std::string name = machine.starts_with("sim:") ? machine.substr(4) : "";
+  if (std::find(known.begin(), known.end(), name) == known.end())
+    throw_usage(
+        fmt::format("bench scaling: --devices '{}' names no machine that it can give 1 to 64 devices; write "
+                    "sim:{}, without "
+                    "a number",
+                    machine, fmt::join(known, " or sim:")));
+  machine = name;
   std::vector<Case> cases;
   for (const Work& work : works(settings.quick))
     for (int count = 1; count <= (settings.quick ? 8 : 64); count *= 2) {

@@ -19,6 +19,7 @@
 #include "coverage_plan.hpp"
 #include "coverage_ranks.hpp"
 #include "coverage_warnings.hpp"
+#include "fault_options.hpp"
 #include "progress.hpp"
 #include "ranks.hpp"
 #include "run_parameters.hpp"
@@ -178,6 +179,7 @@ int run(const CoverageText& text) {
     report.open_reached = open_cells_reached(runner, request.options, main_run.result, report.census,
                                              least_reach * static_cast<double>(report.census.open));
   warn(result_warnings(report));
+  warn(faults_not_met(text.devices, devices));
 
   OutputSet outputs;
   stage_maps(outputs, text, report,

@@ -7,6 +7,7 @@
 #include "coverage_ranks.hpp"
 #include "coverage_run.hpp"
 #include "estimate.hpp"
+#include "fault_options.hpp"
 #include "progress.hpp"
 #include "ranks.hpp"
 #include "report_file.hpp"
@@ -80,7 +81,8 @@ int dry_run(const CoverageText& text, const CoverageRequest& request, const Devi
 
   // As the program runs it: a call that can be cancelled is cut into more launches.
   planned.progress = [](std::int64_t, std::int64_t) {};
-  const Estimate estimate = estimate_coverage(devices, model, planned);
+  const Estimate estimate =
+      estimate_coverage(devices, model, planned, faults_of_plan(fault_script(text.devices)));
   Json list = Json::array();
   std::vector<std::vector<std::string>> rows{{"device", "free memory", "uses at most", "rays", "computes",
                                               "copies", "idles", "receives", "sends", "most time goes to"}};

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <functional>
 #include <set>
+#include <string_view>
 
 #include "log.hpp"
 #include "progress.hpp"
@@ -31,6 +32,16 @@ std::int64_t count_open(const std::int64_t* crossings, const std::vector<std::ui
   std::int64_t count = 0;
   for (std::size_t i = 0; i < is_open.size(); ++i) count += crossings[i] > 0 && is_open[i];
   return count;
+}
+
+/// What could be tried where a device has failed and others are left.
+std::string way_on(const Error& error, const CoverageOptions& call, const DeviceSet& devices) {
+  const bool of_device = error.error_class() == ErrorClass::device || error.error_class() == ErrorClass::lost;
+  if (!of_device || devices.size() == 1 || call.split.on_device_failure == OnDeviceFailure::failover ||
+      call.accumulation != Accumulation::exact ||
+      std::string_view(error.what()).starts_with(devices.master().name() + ":"))
+    return {};
+  return "; with --on-device-failure failover the other devices do its work";
 }
 
 /// Says so and ends the process, which alone stops what hangs. Ranks elsewhere are told by their launcher.
@@ -60,8 +71,13 @@ std::string CoverageRunner::tracer() const {
 }
 
 CoverageRun CoverageRunner::run(const CoverageOptions& options, const ProgressFunction& progress) {
-  return finish_call(options, progress,
-                     [this](const CoverageOptions& call) { return coverage(scene_, call).get(); });
+  return finish_call(options, progress, [this](const CoverageOptions& call) {
+    try {
+      return coverage(scene_, call).get();
+    } catch (const Error& error) {
+      throw Error(error.error_class(), error.what() + way_on(error, call, devices()));
+    }
+  });
 }
 
 CoverageRun CoverageRunner::run_on_ranks(const CoverageOptions& options, const ProgressFunction& progress) {

@@ -6,10 +6,10 @@
 #include <limits>
 
 #include "command.hpp"
+#include "fault_options.hpp"
 #include "log.hpp"
 #include "rank_devices.hpp"
 #include "ranks.hpp"
-#include "runtime/small_file.hpp"
 #include "shardwise/runtime/error.hpp"
 #include "shardwise/runtime/parse.hpp"
 #include "values.hpp"
@@ -76,17 +76,9 @@ DeviceSet open(const DeviceOptions& options) {
   open_options.require_peer = options.require_peer;
   open_options.sim_seed = static_cast<std::uint64_t>(
       parse_whole(options.sim_seed, "--sim-seed", 0, std::numeric_limits<std::int64_t>::max()));
-  open_options.sim_faults = options.sim_faults;
-  if (options.sim_faults.starts_with('@')) {
-    open_options.sim_faults = read_small_file(options.sim_faults.substr(1), "--sim-faults", "check its name");
-  }
+  open_options.sim_faults = fault_script(options);
   const std::string spec =
       has_ranks() ? rank_devices(options.devices, this_machine(), options.share_gpus) : options.devices;
-  // What hangs in a simulation is waited for in its own time.
-  const double deadline_s = deadline_of(options);
-  if (!options.deadline.empty() && options.devices.starts_with("sim"))
-    open_options.sim_faults +=
-        fmt::format("{}deadline {}", open_options.sim_faults.empty() ? "" : "\n", deadline_s);
   DeviceSet devices = open_devices(spec, open_options);
   for (const std::string& warning : devices.warnings()) log_warning(warning);
   return devices;

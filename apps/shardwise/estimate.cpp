@@ -22,13 +22,14 @@ std::string bottleneck_of(const TimelineSummary& time) {
 
 }  // namespace
 
-Estimate estimate_coverage(const DeviceSet& devices, const SceneModel& model,
-                           const CoverageOptions& options) {
+Estimate estimate_coverage(const DeviceSet& devices, const SceneModel& model, const CoverageOptions& options,
+                           const std::string& faults) {
   Estimate estimate;
   auto machine = std::make_shared<SimTopology>(topology_like(devices, estimate.assumptions));
   machine->dry = true;
   OpenOptions open;
   open.sim_topology = machine;
+  open.sim_faults = faults;
   Scene scene(open_devices(fmt::format("sim:{}", devices.size()), open), model,
               SceneOptions{TracerChoice::bvh});
   scene.build();

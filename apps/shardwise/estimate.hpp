@@ -21,7 +21,9 @@ struct Estimate {
   std::string trace;                     ///< the timeline, in the Chrome trace format
 };
 
-/// Of coverage() with these options on devices like these. The scene's tree is built once more on the host.
-Estimate estimate_coverage(const DeviceSet& devices, const SceneModel& model, const CoverageOptions& options);
+/// Of coverage() with these options on devices like these, slowed down as `faults` says (faults_of_plan()).
+/// The scene's tree is built once more on the host.
+Estimate estimate_coverage(const DeviceSet& devices, const SceneModel& model, const CoverageOptions& options,
+                           const std::string& faults);
 
 }  // namespace shardwise::program

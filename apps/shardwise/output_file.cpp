@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <thread>
 
 #include "process_identity.hpp"
 #include "ranks.hpp"
@@ -23,6 +25,25 @@ namespace fs = std::filesystem;
 bool is_special(const std::string& path) {
   struct stat info = {};
   return stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+}
+
+bool is_pipe(const std::string& path) {
+  struct stat info = {};
+  return stat(path.c_str(), &info) == 0 && S_ISFIFO(info.st_mode);
+}
+
+/// Opens what is no regular file. A pipe without a reader is waited for, but a signal ends that.
+int open_special(const std::string& path) {
+  for (;;) {
+    const int file = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    if (file >= 0) {
+      fcntl(file, F_SETFL, fcntl(file, F_GETFL) & ~O_NONBLOCK);
+      return file;
+    }
+    if (errno != ENXIO || !is_pipe(path)) return file;
+    throw_if_stopped();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
 }
 
 /// write() until all is out; returns 0 or the errno.
@@ -120,8 +141,8 @@ std::string OutputSet::stage_name(const std::string& path) {
 void OutputSet::stage(const std::string& path, std::string_view bytes) {
   const bool direct = is_special(path);
   const std::string target = direct ? path : stage_name(path);
-  const int flags = direct ? O_WRONLY : O_WRONLY | O_CREAT | O_EXCL;
-  const int file = open(target.c_str(), flags | O_CLOEXEC, 0666);
+  const int file =
+      direct ? open_special(path) : open(target.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (file < 0) throw_io(path, errno);
   int reason = write_all(file, bytes);
   // The data has to be on disk before the name moves; a device or pipe knows no fsync, which is no failure.

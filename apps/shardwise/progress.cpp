@@ -63,6 +63,7 @@ std::string short_time(double seconds) {
   if (seconds < 1e-3) return fmt::format("{:.3g} us", seconds * 1e6);
   if (seconds < 1) return fmt::format("{:.3g} ms", seconds * 1e3);
   if (seconds < 60) return fmt::format("{:.3g} s", seconds);
+  if (!(seconds < 1e9)) return fmt::format("{:.3g} s", seconds);  // beyond 30 years hours tell nothing
   const auto whole = static_cast<long long>(seconds);
   if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
   return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);

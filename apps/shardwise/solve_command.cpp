@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "command.hpp"
+#include "fault_options.hpp"
 #include "partial_file.hpp"
 #include "progress.hpp"
 #include "ranks.hpp"
@@ -230,6 +231,10 @@ int run(const SolveOptions& options) {
         "taken out, and u has the mean 0",
         outcome.removed_mean));
     if (first) log_warning(r.warnings.back());
+  }
+  for (const std::string& warning : faults_not_met(options.devices, devices)) {
+    r.warnings.push_back(warning);
+    if (first) log_warning(warning);
   }
   const Json of_ranks = has_ranks() ? gather_solve_reports(r, blocks, devices, outcome) : Json();
   if (!first) return 0;  // rank 0 writes, and says how it ended

@@ -68,6 +68,11 @@ class Calibration {
     const double virtual_begin = world ? world->virtual_time() : 0;
     const auto begin = std::chrono::steady_clock::now();
     last_ = call_(options);
+    // What is left of the set is another one: its costs would pass for those of all.
+    if (!last_.failures.empty())
+      throw Error(ErrorClass::device,
+                  fmt::format("calibrate: a device failed ({}); calibrate again on devices that work",
+                              last_.failures.front().error));
     if (world) return world->virtual_time() - virtual_begin;
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "runtime/small_file.hpp"
 #include "shardwise/dispatch/calibrate.hpp"
@@ -81,6 +82,25 @@ std::string devices_text(const Json& devices) {
   return fmt::format("{}", fmt::join(texts, "; "));
 }
 
+/// A whole number as JSON writes one; of others the library takes what is left of them.
+void check_whole(const Json& json, const char* key, const std::string& path) {
+  if (const Json& value = json.at(key); !value.is_number_integer())
+    throw_data(fmt::format("calibration: '{}': '{}' is {}, no whole number; calibrate again", path, key,
+                           value.dump()));
+}
+
+/// Records that contradict each other or mean nothing.
+void check_operations(const std::vector<CalibrationRecord>& records, const std::string& path) {
+  std::set<std::string> names;
+  for (const CalibrationRecord& record : records) {
+    if (record.rows < 1)
+      throw_data(fmt::format("calibration: '{}': 'rows' of '{}' is {}, not at least 1; calibrate again", path,
+                             record.operation, record.rows));
+    if (!names.insert(record.operation).second)
+      throw_data(fmt::format("calibration: '{}' has '{}' twice; calibrate again", path, record.operation));
+  }
+}
+
 /// Weights that a call would refuse are a mistake of the file.
 void check_weights(const CalibrationRecord& record, const DeviceSet& devices, const std::string& path) {
   const auto count = static_cast<std::size_t>(devices.size());
@@ -115,6 +135,7 @@ std::vector<CalibrationRecord> read_calibration(const std::string& path, const D
   std::vector<CalibrationRecord> records;
   try {
     const Json json = Json::parse(text);
+    check_whole(json, "schema", path);
     if (json.at("schema").get<int>() != known_schema)
       throw_data(fmt::format("calibration: '{}' has schema {}, this build reads {}; calibrate again", path,
                              json.at("schema").dump(), known_schema));
@@ -125,7 +146,9 @@ std::vector<CalibrationRecord> read_calibration(const std::string& path, const D
       throw_usage(
           fmt::format("calibration: '{}' was made with other devices ({}, these are {}); calibrate again",
                       path, devices_text(json.at("devices")), devices_text(here)));
+    for (const Json& record : json.at("operations")) check_whole(record, "rows", path);
     json.at("operations").get_to(records);
+    check_operations(records, path);
     for (const CalibrationRecord& record : records) check_weights(record, devices, path);
   } catch (const Json::exception& error) {
     throw_data(fmt::format("calibration: '{}' is damaged ({}); calibrate again", path, error.what()));

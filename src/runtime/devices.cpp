@@ -215,6 +215,24 @@ bool shares_memory(const Device& from, const Device& to, const SimScheduler* sim
   return from.kind() == to.kind();
 }
 
+/// What a probe of GPUs does where a pair has no peer access, for sim: refuses it with `require_peer`, else
+/// warns of pairs that lost it by a fault. A topology means what it says.
+void check_sim_peers(const SimScheduler& sim, int count, bool require_peer,
+                     std::vector<std::string>& warnings) {
+  std::string found;
+  int pairs = 0;
+  for (int from = 0; from < count; ++from)
+    for (int to = 0; to < count; ++to) {
+      if (from == to || !(require_peer || sim.denies_peer(from, to)) || sim.peer(from, to)) continue;
+      if (++pairs <= 4) found += fmt::format("{}sim:{} to sim:{}", pairs > 1 ? ", " : "", from, to);
+    }
+  if (pairs == 0) return;
+  if (pairs > 4) found += fmt::format(" and {} more pairs", pairs - 4);
+  const std::string text = "no working peer access " + found;
+  if (require_peer) throw_usage("devices: " + text + "; drop --require-peer to copy through host memory");
+  warnings.push_back(text + ": copies go through host memory");
+}
+
 }  // namespace
 
 DeviceSet open_devices(const std::string& spec, const OpenOptions& options) {
@@ -318,6 +336,7 @@ DeviceSet open_devices(const std::string& spec, const OpenOptions& options) {
   probe_cuda_peers(set.devices_, options.require_peer, set.warnings_);
 #endif
   const auto* sim = dynamic_cast<const SimScheduler*>(set.sim_world_.get());
+  if (sim) check_sim_peers(*sim, set.size(), options.require_peer, set.warnings_);
   for (const auto& from : set.devices_)
     for (const auto& to : set.devices_) set.peers_.push_back(shares_memory(*from, *to, sim));
   std::vector<std::string> device_names;

@@ -46,6 +46,7 @@ DeviceLink describe(const DeviceSet& devices, int from, int to) {
   const bool gpu_from = devices[from].kind() == PlatformKind::cuda;
   const bool gpu_to = devices[to].kind() == PlatformKind::cuda;
   if (gpu_from != gpu_to) link.path = LinkPath::host;
+  if (devices.sim_world() && !link.peer) link.path = LinkPath::staged;
 #if SHARDWISE_WITH_CUDA
   if (gpu_from && gpu_to && from != to) {
     const CudaLink facts = cuda_link(devices[from].info().index, devices[to].info().index);

@@ -141,6 +141,19 @@ TEST_F(Calibrate, RecordsOfOtherDevicesAndBuildsAreRefused) {
   expect_one_line_error(run(with_weights({1, 1, 1})), 3, "3 weights of 'coverage' for 2 devices");
   expect_one_line_error(run(with_weights({-1, 1})), 3, "'coverage': ");
   expect_one_line_error(run(with_weights({"a", 1})), 3, "is damaged");
+  file = Json::parse(read("s.json"));
+  const auto with = [&](const char* key, const Json& value) {
+    Json other = file;
+    (other.contains(key) ? other : other["operations"][0])[key] = value;
+    write("other.json", other.dump());
+    return map(devices, {"--calibration", path("other.json")});
+  };
+  expect_one_line_error(run(with("rows", 0)), 3,
+                        "'rows' of 'coverage' is 0, not at least 1; calibrate again");
+  expect_one_line_error(run(with("rows", 1e300)), 3, "'rows' is 1e+300, no whole number");
+  expect_one_line_error(run(with("schema", 2.5)), 3, "'schema' is 2.5, no whole number");
+  expect_one_line_error(run(with("operations", {file["operations"][0], file["operations"][0]})), 3,
+                        "has 'coverage' twice");
   expect_one_line_error(run(changed("{", "")), 3, "is damaged");
   expect_one_line_error(run(map(devices, {"--calibration", path("none.json")})), 3, "cannot be read");
   // Calibrating again mends the file, and says what it replaces.
@@ -148,6 +161,31 @@ TEST_F(Calibrate, RecordsOfOtherDevicesAndBuildsAreRefused) {
   ASSERT_EQ(again.code, 0) << again.err;
   EXPECT_NE(again.err.find("is damaged"), std::string::npos) << again.err;
   EXPECT_EQ(run(map(devices, {"--calibration", path("other.json")})).code, 0);
+}
+
+/// What is left after a device has failed is another set: nothing is kept of it.
+TEST_F(Calibrate, ADeviceThatFailsEndsIt) {
+  for (const char* policy : {"fail", "failover"}) {
+    const Outcome failed =
+        run(calibrate(map(slow_devices(), {"-o", path("s.json"), "--sim-faults", "device 1 launch 9 lost",
+                                           "--on-device-failure", policy})));
+    EXPECT_EQ(failed.code, 1) << failed.out;
+    EXPECT_NE(failed.err.find("the device is lost"), std::string::npos) << failed.err;
+    EXPECT_EQ(failed.out, "");
+    EXPECT_FALSE(exists("s.json"));
+  }
+}
+
+TEST_F(Calibrate, BenchScalingNamesItsMachines) {
+  for (const char* devices : {"sim:8xh200", "sim:3", "sim:lab.toml", "sim:h100", "sim:", "host:2"})
+    expect_one_line_error(run({"bench", "scaling", "--devices", devices}), 2,
+                          "--devices '" + std::string(devices) +
+                              "' names no machine that it can give 1 to 64 devices; write sim:h200 or "
+                              "sim:h200-pcie, without a number");
+  const Outcome outcome =
+      run({"bench", "scaling", "--devices", "sim:h200-pcie", "--quick", "--only", "coverage-2"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("sim:2xh200-pcie"), std::string::npos) << outcome.out;
 }
 
 TEST_F(Calibrate, BadInput) {

@@ -265,6 +265,18 @@ TEST_F(CliCoverage, AFailingDeviceEndsTheRunOrIsDoneWithout) {
   EXPECT_EQ(failed.code, 1);
   EXPECT_NE(failed.err.find("sim:1"), std::string::npos) << failed.err;
   EXPECT_EQ(failed.out, "");
+  const std::string way_on = "; with --on-device-failure failover the other devices do its work\n";
+  EXPECT_TRUE(failed.err.ends_with(way_on)) << failed.err;
+  // Not where it would not help: the first device, sums of another kind.
+  for (const auto& more : {std::vector<std::string>{"--sim-faults=device 0 launch 4 lost"},
+                           {script, "--accumulation=fast"},
+                           {script, "--accumulation=fast", "--on-device-failure=failover"}}) {
+    std::vector<std::string> all{"--devices=sim:3"};
+    all.insert(all.end(), more.begin(), more.end());
+    const Outcome hopeless = on(all);
+    EXPECT_EQ(hopeless.code, 1);
+    EXPECT_EQ(hopeless.err.find("failover"), std::string::npos) << hopeless.err;
+  }
   const Outcome survived = on({"--devices=sim:3", script, "--on-device-failure=failover"});
   ASSERT_EQ(survived.code, 0) << survived.err;
   EXPECT_NE(survived.err.find("sim:1"), std::string::npos) << survived.err;
@@ -275,6 +287,38 @@ TEST_F(CliCoverage, AFailingDeviceEndsTheRunOrIsDoneWithout) {
   EXPECT_EQ(one["dispatch"].count("failures"), 0u);
   const Outcome file = on({"--devices=sim:3", "--sim-faults=@" + path("nowhere.txt")});
   EXPECT_EQ(file.code, 3);
+  write("faults.txt", "# two lines\ndevice 1 launch 4 losst\n");
+  expect_one_line_error(on({"--devices=sim:3", "--sim-faults=@" + path("faults.txt")}), 2,
+                        "faults.txt': line 2: 'losst' is not");
+}
+
+/// A script that nothing met proves nothing, and is told.
+TEST_F(CliCoverage, FaultsThatNeverHappenAreToldOf) {
+  std::vector<std::string> arguments =
+      coverage({"--min-rows=0", "--json=-", "--devices=sim:2", "--sim-faults"});
+  const auto own = std::find(arguments.begin(), arguments.end(), "--devices");
+  if (own != arguments.end()) arguments.erase(own, own + 2);
+  const auto warnings = [&](const std::string& script) {
+    std::vector<std::string> all = arguments;
+    all.push_back(script);
+    const Outcome outcome = run(all);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    std::string said;
+    const Json report = Json::parse(outcome.out, nullptr, false);
+    for (const Json& warning : report.value("warnings", Json::array()))
+      if (const auto text = warning.get<std::string>(); text.starts_with("--sim-faults: "))
+        said += text + "\n";
+    return said;
+  };
+  EXPECT_EQ(warnings("device 1 slow 2; link 0 1 no-peer; random 1 0; deadline 5"), "");
+  const std::string said =
+      warnings("device 1 launch 999 fails; device * copy 1 of \"no such copy\" lost; device 0 slow 3");
+  EXPECT_NE(said.find("'device 1 launch 999 fails' never happened: sim:1 made "), std::string::npos) << said;
+  EXPECT_NE(said.find("'device * copy 1 of \"no such copy\" lost' never happened\n"), std::string::npos)
+      << said;
+  EXPECT_EQ(said.find("slow"), std::string::npos) << said;
+  arguments.insert(arguments.begin() + 1, "--on-device-failure=failover");
+  EXPECT_EQ(warnings("device 1 launch 4 lost"), "");  // it did happen
 }
 
 TEST_F(CliCoverage, PictureTraceAndWorldFile) {

@@ -1,9 +1,12 @@
 // A signal in the middle: the exit code names it, and outputs are whole or absent.
 
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <chrono>
+#include <fstream>
+#include <iterator>
 #include <thread>
 
 #include "run_program.hpp"
@@ -45,6 +48,27 @@ TEST_F(Interrupt, ControlC) {
 }
 TEST_F(Interrupt, HangUp) {
   check(SIGHUP, "SIGHUP");
+}
+
+// An output that is a pipe is waited for until somebody reads it, or until a signal.
+TEST_F(Interrupt, APipeThatNobodyReadsIsWaitedForNoLonger) {
+  ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
+  RunningProgram program(folder_, coverage({"--json", path("pipe"), "--quiet"}));
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  ASSERT_TRUE(program.is_running());
+  program.send(SIGTERM);
+  for (int i = 0; i < 100 && program.is_running(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  const bool hangs = program.is_running();
+  EXPECT_FALSE(hangs);
+  if (hangs) program.send(SIGKILL);
+  expect_one_line_error(program.wait(), 143, "SIGTERM");
+  // With a reader it gets everything.
+  RunningProgram read_program(folder_, coverage({"--json", path("pipe"), "--quiet"}));
+  std::ifstream reader(path("pipe"));
+  const std::string text{std::istreambuf_iterator<char>(reader), {}};
+  EXPECT_EQ(read_program.wait().code, 0);
+  EXPECT_NE(text.find("\"digest\""), std::string::npos) << text;
 }
 
 // Scenes of two million triangles, built one after the other before anything is timed, then calls of seconds:

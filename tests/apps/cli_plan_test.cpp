@@ -55,6 +55,42 @@ TEST_F(Plans, TheirPeaksAreTheRunsPeaks) {
       }
 }
 
+// A plan is what the simulation then shows, on slow devices and links, too.
+TEST_F(Plans, TakeAsLongAsTheSimulation) {
+  const Words words{"coverage", box_scene(), "--tx",  "-10,0,10",   "--samples",
+                    "40k",      "--devices", "sim:3", "--min-rows", "0"};
+  double plain_s = 0;
+  for (const char* faults :
+       {"deadline 60", "device 1 slow 50", "link 2 0 slow 40", "device 1 launch 5 hangs"}) {
+    SCOPED_TRACE(faults);
+    Words all = words;
+    all.insert(all.end(), {"--sim-faults", faults, "--json", path("r.json")});
+    Words planned = all;
+    planned.emplace_back("--dry-run");
+    ASSERT_EQ(run(planned).code, 0);
+    const double planned_s = Json::parse(read("r.json"))["estimate"]["seconds"];
+    if (plain_s == 0) plain_s = planned_s;
+    // In a plan nothing fails.
+    if (std::string(faults).ends_with("hangs")) {
+      EXPECT_EQ(planned_s, plain_s);
+      continue;
+    }
+    ASSERT_EQ(run(all).code, 0);
+    const double virtual_s = Json::parse(read("r.json"))["virtual_s"];
+    EXPECT_NEAR(planned_s, virtual_s, 0.02 * virtual_s);
+    EXPECT_TRUE(planned_s == plain_s || planned_s > 1.3 * plain_s) << planned_s << " of " << plain_s;
+  }
+}
+
+// Times that no clock shows are said as what they are.
+TEST_F(Plans, OfMachinesThatAreNeverDone) {
+  write("slow.toml", "schema = 1\n[[devices]]\n[ns_per_item]\ndefault = 1e300\n");
+  const Outcome plan = run({"coverage", box_scene(), "--tx", "-10,0,10", "--samples", "40k", "--devices",
+                            "sim:" + path("slow.toml"), "--dry-run"});
+  EXPECT_EQ(plan.code, 0) << plan.err;
+  EXPECT_NE(plan.out.find("estimated time: 4e+295 s, if"), std::string::npos) << plan.out;
+}
+
 // What it says of a solve is a lower bound, and a close one but for coarser grids.
 TEST_F(Plans, CountLaunches) {
   Words words{"coverage", box_scene(),  "--tx", "-10,0,10",  "--samples", "40k",      "--devices",

@@ -161,6 +161,14 @@ TEST(Calibrate, RefusesWhatMeansNothing) {
   options.repeats = 2;
   EXPECT_THROW((void)calibrate(scene.devices(), "intersect", 100, call, options), Error);
   EXPECT_EQ(calls, 0);
+  // A call that came through without one of the devices tells nothing of all.
+  const CalibrationCall survived = [&](const RowOptions& how) {
+    DispatchReport report = call(how);
+    if (calls == 3) report.failures.push_back({"sim:1", "sim:1: lost", 50});
+    return report;
+  };
+  EXPECT_THROW((void)calibrate(scene.devices(), "intersect", 100, survived), Error);
+  EXPECT_EQ(calls, 3);
 }
 
 }  // namespace

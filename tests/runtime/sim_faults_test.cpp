@@ -6,6 +6,7 @@
 #include "shardwise/runtime/copy.hpp"
 #include "shardwise/runtime/devices.hpp"
 #include "shardwise/runtime/error.hpp"
+#include "shardwise/runtime/links.hpp"
 #include "shardwise/runtime/sim.hpp"
 
 namespace shardwise {
@@ -276,6 +277,10 @@ TEST(Faults, WithoutPeerAccessCopiesAreStaged) {
   EXPECT_FALSE(devices.can_peer(1, 0));
   EXPECT_TRUE(devices.can_peer(0, 2));
   EXPECT_TRUE(whole.can_peer(0, 1));
+  EXPECT_EQ(devices.warnings(),
+            std::vector<std::string>{
+                "no working peer access sim:0 to sim:1, sim:1 to sim:0: copies go through host memory"});
+  EXPECT_TRUE(whole.warnings().empty());
   const auto seconds = [](const DeviceSet& set) {
     const auto s0 = set[0].create_stream("0"), s1 = set[1].create_stream("1");
     const Buffer<char> a(*s0, 1 << 20, "a"), b(*s1, 1 << 20, "b");
@@ -287,6 +292,33 @@ TEST(Faults, WithoutPeerAccessCopiesAreStaged) {
   };
   EXPECT_NEAR(seconds(whole), 7e-6 + (1 << 20) / 396e9, 1e-12);
   EXPECT_NEAR(seconds(devices), 20e-6 + (1 << 20) / 54e9, 1e-12);
+}
+
+TEST(Faults, PairsWithoutPeerAccessAreRefusedWhereItIsRequired) {
+  const auto error_of = [](const std::string& spec, const std::string& faults) -> std::string {
+    OpenOptions options;
+    options.require_peer = true;
+    options.sim_faults = faults;
+    try {
+      (void)open_devices(spec, options);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.error_class(), ErrorClass::usage);
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_EQ(error_of("sim:3", ""), "accepted");
+  EXPECT_EQ(error_of("sim:8xh200", ""), "accepted");
+  EXPECT_EQ(
+      error_of("sim:3", "link 1 2 no-peer"),
+      "devices: no working peer access sim:1 to sim:2, sim:2 to sim:1; drop --require-peer to copy through "
+      "host memory");
+  EXPECT_NE(error_of("sim:2x2xh200", "")
+                .find("sim:0 to sim:2, sim:0 to sim:3, sim:1 to sim:2, sim:1 to sim:3 and 4 more pairs;"),
+            std::string::npos);
+  // A machine of two nodes is meant to be one.
+  EXPECT_TRUE(open_devices("sim:2x2xh200").warnings().empty());
+  EXPECT_EQ(measure_links(open_devices("sim:2x1xh200")).front().path, LinkPath::staged);
 }
 
 TEST(Faults, RandomOnesFollowTheSeed) {

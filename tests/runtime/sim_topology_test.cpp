@@ -121,6 +121,19 @@ TEST(TopologyFiles, AreRead) {
   EXPECT_NEAR(ends[1], 2e-6 + 2e6 / 10e9, 1e-12);
 }
 
+// Without a default, items take what those of sim:N do: no time would make every speed the same.
+TEST(TopologyFiles, ItemsAreNotFreeWithoutADefault) {
+  for (const char* items : {"", "[ns_per_item]\nintersect = 10\n"}) {
+    const SimTopology topology =
+        parse_sim_topology(std::string("schema = 1\n[[devices]]\n") + items, "lab.toml");
+    EXPECT_EQ(topology.ns_of_item("trace lanes"), SimCosts{}.ns_per_item);
+    EXPECT_EQ(topology.ns_of_item("intersect:t"), *items ? 10 : SimCosts{}.ns_per_item);
+  }
+  EXPECT_EQ(
+      parse_sim_topology("schema = 1\n[[devices]]\n[ns_per_item]\ndefault = 0\n", "lab.toml").ns_of_item("x"),
+      0);
+}
+
 TEST(TopologyFiles, OpenAsDevicesWhoseMemoryIsLimited) {
   const std::string path = ::testing::TempDir() + "/lab.toml";
   std::ofstream(path) << whole_file;
@@ -148,7 +161,13 @@ TEST(TopologyFiles, MistakesAreNamedWithFileLineAndNearestKey) {
       {"schema = 1\n[[devices]]\nsped = 2\n", {"lab.toml:3", "'sped'", "did you mean 'speed'"}},
       {"schema = 1\n[[devices]]\ncount = 0\n", {"lab.toml:3", "is 0, not 1 to"}},
       {"schema = 1\n[[devices]]\nspeed = \"fast\"\n", {"lab.toml:3", "'speed'", "not a number"}},
-      {"schema = 1\n[[devices]]\nspeed = -1\n", {"speed of device 0", "above 0"}},
+      {"schema = 1\n[[devices]]\nspeed = -1\n", {"lab.toml:3", "'speed' of [[devices]] is -1;", "above 0"}},
+      {"schema = 1\n[[devices]]\nspeed = nan\n", {"lab.toml:3", "'speed' of [[devices]] is nan;"}},
+      {"schema = 1\n[[devices]]\nlaunch_us = -5\n", {"lab.toml:3", "'launch_us' of [[devices]] is -5;"}},
+      {"schema = 1\n[[devices]]\nmemory = \"0\"\n", {"lab.toml:3", "\"0\"", "above 0"}},
+      {"schema = 1\n[[devices]]\nmemory = \"\"\n", {"lab.toml:3", "'memory'", "is empty"}},
+      {devices + "[[links]]\nfrom = \"any\"\nto = \"any\"\ngb_s = -4\n",
+       {"lab.toml:7", "'gb_s' of [[links]] is -4;"}},
       {"schema = 1\n[[devices]]\nmemory = \"many\"\n", {"lab.toml:3", "'memory'", "many"}},
       {"schema = 1\n[[devices]\n", {"lab.toml:2", "mend the TOML"}},
       {devices + "[[links]]\nfrom = 0\nto = 2\ngb_s = 1\n", {"lab.toml:6", "device 2, there are 2"}},
@@ -157,7 +176,9 @@ TEST(TopologyFiles, MistakesAreNamedWithFileLineAndNearestKey) {
       {devices + "[[links]]\nfrom = \"any\"\nto = \"any\"\n", {"has no speed"}},
       {devices + "[[links]]\nfrom = 0\nto = 1\ngb_s = 1\nshared_by = \"none\"\n", {"'none'", "copy, pair"}},
       {devices + "[[links]]\nfrom = 0\nto = 1\ngb_s = 1\n", {"no link", "device 0 and host memory"}},
-      {devices + "[ns_per_item]\nintersect = \"slow\"\n", {"lab.toml:5", "intersect"}},
+      {devices + "[ns_per_item]\nintersect = \"slow\"\n", {"lab.toml:5", "'intersect' of [ns_per_item]"}},
+      {devices + "[ns_per_item]\ndefault = -1\n", {"lab.toml:5", "'default' of [ns_per_item] is -1;"}},
+      {devices + "[ns_per_item]\ndefalt = 1\n", {"lab.toml:5", "'defalt'", "did you mean 'default'?"}},
   };
   for (const auto& [text, parts] : cases) {
     SCOPED_TRACE(text);

@@ -10,10 +10,10 @@
 namespace shardwise {
 
 enum class LinkPath {
-  same_memory,  ///< host with host, sim with sim, a device with itself
+  same_memory,  ///< host with host, sim with a peer, a device with itself
   nvlink,       ///< peer access between GPUs whose link has native atomics
   pcie,         ///< peer access over another link
-  staged,       ///< GPUs without working peer access: through pinned host memory
+  staged,       ///< GPUs or sim without peer access: through (pinned) host memory
   host,         ///< between host memory and a GPU
 };
 const char* to_string(LinkPath path) noexcept;

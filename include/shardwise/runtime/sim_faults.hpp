@@ -10,9 +10,9 @@
 //   device * copy * of "gather" fails     any device, each such copy
 //   device 1 slow 10                      everything on it takes ten times as long
 //   link 0 1 slow 20                      copies from device 0 to device 1
-//   link 0 1 no-peer                      neither reaches the other's memory: copies are staged. Fixed at
-//   open random 42 0.001                       each operation and allocation meets one of the four with this
-//   chance deadline 5                            virtual seconds that a hanging operation is waited for (60)
+//   link 0 1 no-peer                      copies are staged; fixed when the devices are opened
+//   random 42 0.001                       each step fails, is lost or hangs with this chance
+//   deadline 5                            virtual seconds that a hanging operation is waited for (60)
 //
 // One fault a line, or several with ';' between them; '#' begins a comment. Devices are numbered as in their
 // set. The steps of a device are counted from 1 since the script was set, each kind on its own: allocations

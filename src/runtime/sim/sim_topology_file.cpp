@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "runtime/small_file.hpp"
+#include "shardwise/runtime/devices.hpp"
 #include "shardwise/runtime/error.hpp"
 #include "shardwise/runtime/parse.hpp"
 #include "shardwise/runtime/sim_topology.hpp"
@@ -11,6 +12,7 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #endif
 
@@ -33,13 +35,19 @@ class Reader {
   Reader(const toml::table& table, std::string path, std::string what)
       : table_(table), path_(std::move(path)), what_(std::move(what)) {}
 
-  void number(const char* key, double& value, double unit = 1) {
+  /// A finite number above zero, or of at least zero, in units of `unit`.
+  void number(const char* key, double& value, bool may_be_zero, double unit = 1) {
     known_.emplace_back(key);
-    const toml::node* node = table_.get(key);
-    if (!node) return;
-    const auto found = node->value<double>();
-    if (!found || !(node->is_floating_point() || node->is_integer())) fail(*node, key, "is not a number");
-    value = *found * unit;
+    if (const toml::node* node = table_.get(key)) value = number_of(*node, key, may_be_zero, unit);
+  }
+  double number_of(const toml::node& node, const std::string& key, bool may_be_zero, double unit = 1) const {
+    const auto found = node.value<double>();
+    if (!found || !(node.is_floating_point() || node.is_integer())) fail(node, key, "is not a number");
+    const double value = *found * unit;
+    if (!std::isfinite(value) || value < 0 || (value == 0 && !may_be_zero))
+      fail(node, key,
+           fmt::format("is {}; give a finite number {} 0", *found, may_be_zero ? "of at least" : "above"));
+    return value;
   }
   void text(const char* key, std::string& value) {
     known_.emplace_back(key);
@@ -102,6 +110,7 @@ class TopologyParser {
       throw_data(fmt::format("sim topology {}: no devices; write [[devices]] with a count", path_));
     each(reader, *devices, "devices", [&](const toml::table& table) { add_devices(table); });
     if (links) each(reader, *links, "links", [&](const toml::table& table) { add_link(table); });
+    topology_.ns_per_item[""] = SimCosts{}.ns_per_item;
     if (items) add_items(reader, *items);
     try {
       validate(topology_, "sim topology " + path_);
@@ -138,16 +147,20 @@ class TopologyParser {
     std::string memory;
     const toml::node* memory_node = table.get("memory");
     reader.text("memory", memory);
-    if (!memory.empty()) {
+    if (memory_node) {
       try {
         device.memory_bytes = parse_bytes(memory, "'memory'");
       } catch (const Error& error) {
         throw_data(fmt::format("{}: {}", reader.place(*memory_node), error.what()));
       }
+      // Zero is how a model says that it has as much as this machine.
+      if (device.memory_bytes == 0)
+        reader.fail(*memory_node, "memory",
+                    fmt::format("is \"{}\"; give a size above 0, or leave it out", memory));
     }
-    reader.number("speed", device.speed);
-    reader.number("launch_us", device.launch_s, 1e-6);
-    reader.number("memory_gb_s", device.memory_bytes_per_s, 1e9);
+    reader.number("speed", device.speed, false);
+    reader.number("launch_us", device.launch_s, true, 1e-6);
+    reader.number("memory_gb_s", device.memory_bytes_per_s, false, 1e9);
     reader.finish();
     topology_.devices.insert(topology_.devices.end(), static_cast<std::size_t>(count), device);
   }
@@ -190,8 +203,8 @@ class TopologyParser {
     reader.text("name", link.name);
     link.from = ends(reader, table, "from");
     link.to = ends(reader, table, "to");
-    reader.number("gb_s", link.bytes_per_s, 1e9);
-    reader.number("us", link.latency_s, 1e-6);
+    reader.number("gb_s", link.bytes_per_s, false, 1e9);
+    reader.number("us", link.latency_s, true, 1e-6);
     reader.flag("peer", link.peer);
     std::string shared = "pair";
     reader.text("shared_by", shared);
@@ -223,11 +236,14 @@ class TopologyParser {
   void add_items(const Reader& reader, const toml::node& node) {
     const toml::table* table = node.as_table();
     if (!table) reader.fail(node, "ns_per_item", "is no table; write [ns_per_item] with default = 1.0");
-    for (const auto& [key, value] : *table) {
-      const auto ns = value.value<double>();
-      if (!ns || !(value.is_floating_point() || value.is_integer()))
-        reader.fail(value, std::string(key.str()), "is not a number of nanoseconds");
-      topology_.ns_per_item[key.str() == "default" ? "" : std::string(key.str())] = *ns;
+    const Reader items(*table, path_, "[ns_per_item]");
+    for (const auto& [key_view, value] : *table) {
+      const std::string key(key_view.str());
+      const bool is_default = key == "default";
+      // Any other name is the beginning of an operation's, but for this one misspelt.
+      if (!is_default && !nearest_word(key, {"default"}).empty())
+        items.fail(value, key, "is no beginning of an operation's name; did you mean 'default'?");
+      topology_.ns_per_item[is_default ? "" : key] = items.number_of(value, key, true);
     }
   }
 

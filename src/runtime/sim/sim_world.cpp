@@ -161,8 +161,7 @@ void SimDevice::lose(const std::string& why) {
 }
 
 void SimDevice::throw_lost(const std::string& what) const {
-  throw Error(ErrorClass::lost,
-              fmt::format("{}: {}: the device is lost ({}); go on without it", name(), what, lost_));
+  throw Error(ErrorClass::lost, fmt::format("{}: {}: the device is lost ({})", name(), what, lost_));
 }
 
 /// Where a copy comes from and goes to; of others the device itself.
