@@ -195,6 +195,7 @@ std::vector<BatchJob> parse_batch(const std::string& text, const std::string& pa
   std::vector<BatchJob> jobs;
   std::map<std::string, int> lines;
   int line = 0;
+  std::uint64_t total = 0;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     const std::string row = text.substr(begin, end - begin);
@@ -221,6 +222,11 @@ std::vector<BatchJob> parse_batch(const std::string& text, const std::string& pa
     if (!fresh)
       place.refuse(
           fmt::format("the id '{}' is that of line {}, too; ids are unique", jobs.back().id, first->second));
+    const std::uint64_t cost = jobs.back().cost;
+    if (cost > std::numeric_limits<std::uint64_t>::max() - total)
+      place.refuse(
+          fmt::format("with cost {} the costs add up to over 64 bits; give all in a larger unit", cost));
+    total += cost;
   }
   if (jobs.empty()) throw_data(fmt::format("'{}' has no jobs; write one JSON object a line", path));
   return jobs;

@@ -23,32 +23,6 @@ constexpr std::int64_t kSchema = 1;
 
 }  // namespace
 
-void JobsRun::add_up(const JobReport& round) {
-  JobReport& sum = report_;
-  sum.makespan_s += round.makespan_s;
-  sum.lower_bound_s += round.lower_bound_s;
-  sum.retries += round.retries;
-  sum.steals += round.steals;
-  sum.spills += round.spills;
-  sum.set_aside.insert(sum.set_aside.end(), round.set_aside.begin(), round.set_aside.end());
-  for (std::size_t d = 0; d < round.devices.size(); ++d) {
-    if (sum.devices.size() == d) {
-      sum.devices.push_back(round.devices[d]);
-      continue;
-    }
-    JobDeviceReport& device = sum.devices[d];
-    device.state = round.devices[d].state;
-    device.jobs += round.devices[d].jobs;
-    device.failed += round.devices[d].failed;
-    device.cost += round.devices[d].cost;
-    device.busy_s += round.devices[d].busy_s;
-    device.bytes_in += round.devices[d].bytes_in;
-    device.bytes_out += round.devices[d].bytes_out;
-    device.workers += round.devices[d].workers;
-  }
-  for (const std::string& note : round.notes) log_warning(note);
-}
-
 bool JobsRun::any_failed() const {
   return std::ranges::any_of(records_, [](const auto& record) { return record && !record->is_done(); });
 }

@@ -187,7 +187,14 @@ RunFolder::RunFolder(const std::string& path, const std::string& command, bool j
     }
   }
   if (!join) {
-    if (!take(inner_ / "lock")) {
+    bool taken = false;
+    try {
+      taken = take(inner_ / "lock");
+    } catch (const Error& problem) {  // nothing has begun yet
+      if (problem.error_class() != ErrorClass::io) throw;
+      throw_usage(fmt::format("-o: {}", problem.what()));
+    }
+    if (!taken) {
       const auto owner = read_owner(inner_ / "lock").value_or(unknown_owner());
       throw_usage(
           fmt::format("-o '{}' is owned by {}; wait for it, add --join to work beside it, or choose another "

@@ -24,6 +24,16 @@ namespace {
 
 constexpr std::int64_t kSchema = 1;
 
+/// What is wrong with a scene is said with the first run that wants it.
+std::shared_ptr<SweepScene> load_scene(const std::string& plan, const SweepRun& run) {
+  try {
+    return std::make_shared<SweepScene>(run.text.scene, run.text.scene_options);
+  } catch (const Error& error) {
+    if (error.error_class() != ErrorClass::usage && error.error_class() != ErrorClass::data) throw;
+    throw_data(fmt::format("{}:{}: run '{}': {}", plan, run.line, run.name, error.what()));
+  }
+}
+
 /// What decides bits besides parameters: who traces. `strict` gives the same everywhere.
 std::string backend_of(const DeviceSet& devices, const CoverageRequest& request) {
   if (request.tracer == TracerChoice::bvh) return "bvh";
@@ -86,7 +96,7 @@ int run(const SweepText& text) {
             .dump();
     std::shared_ptr<const SweepScene>& scene = scenes[key];
     if (!scene) {
-      auto loaded = std::make_shared<SweepScene>(run.text.scene, o);
+      std::shared_ptr<SweepScene> loaded = load_scene(text.plan, run);
       loaded->key = key;
       scene = std::move(loaded);
     }

@@ -191,7 +191,7 @@ TEST_F(RunFolders, AFileSystemThatCannotDecideIsNamed) {
       const std::string text = error.what();
       const bool is_named = text.find("(Operation not permitted)") != std::string::npos &&
                             text.find("choose a folder on another file system") != std::string::npos;
-      _exit(is_named && error.error_class() == ErrorClass::io ? 0 : 1);
+      _exit(is_named && error.error_class() == ErrorClass::usage ? 0 : 1);
     }
     _exit(2);
   }
