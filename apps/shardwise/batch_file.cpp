@@ -232,8 +232,29 @@ std::vector<BatchJob> parse_batch(const std::string& text, const std::string& pa
   return jobs;
 }
 
+namespace {
+
+/// The text of a CUDA program decides its result, too. One that cannot be read is refused where it is needed.
+void add_sources(std::vector<BatchJob>& jobs) {
+  std::map<std::string, std::string> texts;
+  for (BatchJob& job : jobs) {
+    if (!job.cuda) continue;
+    const auto [found, fresh] = texts.emplace(job.cuda->file, "");
+    try {
+      if (fresh) found->second = read_whole_file(job.cuda->file, "CUDA source");
+    } catch (const Error&) {
+      continue;
+    }
+    job.digest = Blake3().update(job.digest).update(found->second).hex();
+  }
+}
+
+}  // namespace
+
 std::vector<BatchJob> read_batch(const std::string& path) {
-  return parse_batch(read_whole_file(path, "batch"), path);
+  std::vector<BatchJob> jobs = parse_batch(read_whole_file(path, "batch"), path);
+  add_sources(jobs);
+  return jobs;
 }
 
 }  // namespace shardwise::program

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <set>
@@ -56,25 +57,35 @@ std::string digest_of(const std::string& text) {
 }
 
 int dry_run(const SweepText& text, const std::vector<SweepItem>& items) {
-  std::vector<std::vector<std::string>> rows{{"run", "rays", "cells", "grids"}};
+  std::vector<std::vector<std::string>> rows{{"run", "rays", "cells", "grids", "kept"}};
   Json list = Json::array();
+  std::set<std::string> to_compute;
+  std::filesystem::path cache = text.cache;
+  if (cache.empty() && !text.folder.empty()) cache = std::filesystem::path(text.folder) / "cache";
   for (const SweepItem& item : items) {
     const CoverageOptions& o = item.request.options;
+    const bool is_kept = !cache.empty() && SweepCache::has(cache, item.key);
+    if (!is_kept) to_compute.insert(item.key);
     rows.push_back({item.run.name, short_count(static_cast<double>(coverage_lanes(o))),
-                    fmt::format("{} x {}", o.grid.resolution0, o.grid.resolution1),
-                    human_bytes(item.bytes())});
-    list.push_back(
-        {{"run", item.run.name}, {"key", item.key}, {"lanes", coverage_lanes(o)}, {"bytes", item.bytes()}});
+                    fmt::format("{} x {}", o.grid.resolution0, o.grid.resolution1), human_bytes(item.bytes()),
+                    is_kept ? "yes" : ""});
+    list.push_back({{"run", item.run.name},
+                    {"key", item.key},
+                    {"lanes", coverage_lanes(o)},
+                    {"bytes", item.bytes()},
+                    {"kept", is_kept}});
   }
   const Json report = {{"schema", kSchema}, {"command", "sweep --dry-run"}, {"runs", list}};
   OutputSet outputs;
   stage_json(outputs, text.json, report);
   outputs.commit();
-  write_stdout(text.json == "-"
-                   ? json_text(report)
-                   : fmt::format("plan of {} maps, nothing was run\n\n{}\nTo compute them, leave out "
-                                 "--dry-run.\n",
-                                 items.size(), table_text(rows)));
+  write_stdout(
+      text.json == "-"
+          ? json_text(report)
+          : fmt::format("plan of {} map{}, {} to compute, nothing was run\n\n{}\nTo compute, {}leave "
+                        "out --dry-run.\n",
+                        items.size(), items.size() == 1 ? "" : "s", to_compute.size(), table_text(rows),
+                        text.folder.empty() ? "give -o DIR and " : ""));
   return 0;
 }
 

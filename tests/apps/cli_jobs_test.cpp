@@ -524,7 +524,24 @@ TEST_F(JobsProgram, APlanCertifiesItself) {
   const Json plan = report_of(run(command(batch(lines), {"--dry-run", "--json", "-"})));
   EXPECT_EQ(plan["lower_bound"], 155);
   EXPECT_EQ(plan["makespan"], 155);
+  EXPECT_EQ(plan["kept"], 0);
   EXPECT_FALSE(exists("out"));
+}
+
+TEST_F(JobsProgram, APlanHasWhatIsLeftToDo) {
+  const std::string good = R"({"id": "good", "cost": 5, "command": ["true"]})";
+  const std::string file = batch({good, R"({"id": "bad", "cost": 3, "command": ["false"]})"});
+  EXPECT_EQ(run(command(file)).code, 1);
+  const Outcome text = run(command(file, {"--dry-run"}));
+  EXPECT_TRUE(text.out.starts_with("plan of 1 job (1 of 2 are done already), nothing was run\n")) << text.out;
+  EXPECT_NE(text.out.find("\nTo run it, leave out --dry-run.\n"), std::string::npos) << text.out;
+  const Json plan = report_of(run(command(file, {"--dry-run", "--json", "-"})));
+  EXPECT_EQ(plan["jobs"], 2);
+  EXPECT_EQ(plan["kept"], 1);
+  EXPECT_EQ(plan["makespan"], 3);
+  const Outcome none = run(command(batch({good}), {"--dry-run"}));
+  EXPECT_EQ(none.code, 0) << none.err;
+  EXPECT_TRUE(none.out.starts_with("plan of 0 jobs (1 of 1 are done already)")) << none.out;
 }
 
 }  // namespace

@@ -285,6 +285,24 @@ TEST_F(Sweep, TheReportHasAllRounds) {
   EXPECT_GT(report["lower_bound_s"].get<double>(), 0);
 }
 
+TEST_F(Sweep, APlanSaysWhatIsKept) {
+  plan(kPlan);
+  const std::vector<std::string> dry{"--dry-run"};
+  const Json before = sweep(dry);
+  ASSERT_EQ(before["runs"].size(), 4u);
+  for (const Json& each : before["runs"]) EXPECT_EQ(each["kept"], false);
+  EXPECT_FALSE(exists("out"));
+  sweep();
+  plan(std::string(kPlan) + "bounces = [3, 2]\n");
+  const Json after = sweep(dry);
+  std::size_t kept = 0;
+  for (const Json& each : after["runs"]) kept += each["kept"].get<bool>();
+  EXPECT_EQ(kept, 4u);
+  const Outcome text =
+      run({"sweep", path("plan.toml"), "-o", path("out"), "--devices", "host:1x1", "--dry-run"});
+  EXPECT_TRUE(text.out.starts_with("plan of 8 maps, 4 to compute, nothing was run\n")) << text.out;
+}
+
 // One pass has no standard errors: those of an earlier map of the name are not beside it.
 TEST_F(Sweep, AFolderHasTheFilesOfItsMapAlone) {
   const std::string table =
