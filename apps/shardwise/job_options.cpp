@@ -36,7 +36,9 @@ void add_job_options(CLI::App& app, JobText& text) {
   add("--timeout", text.timeout, "Seconds of a job that says nothing else (none)", "S", "Jobs");
   add("--memory", text.memory, "For jobs on each device: 64Gi (80 % of what is free)", "BYTES", "Jobs");
   add("--speeds", text.speeds, "Of the devices, a ratio: 1,20 (alike)", "V,V,..", "Jobs");
-  app.add_flag("--fail-fast", text.fail_fast, "The first failure cancels what has not begun")->group("Jobs");
+  app.add_flag("--fail-fast", text.fail_fast,
+               "The first failure cancels the rest: nothing more begins, what runs is stopped")
+      ->group("Jobs");
   add_device_options(app, text.devices);
 }
 

@@ -303,6 +303,26 @@ TEST_F(Sweep, APlanSaysWhatIsKept) {
   EXPECT_TRUE(text.out.starts_with("plan of 8 maps, 4 to compute, nothing was run\n")) << text.out;
 }
 
+// A run past its timeout is stopped, and its device takes the next one.
+TEST_F(Sweep, ARunPastItsTimeoutFailsAlone) {
+  plan(
+      "[defaults]\nscene = \"scene.xml\"\ntx = \"0,0,30\"\npasses = 2\nbounces = 8\n"
+      "[[run]]\nname = \"slow\"\nsamples = \"20G\"\n"
+      "[[run]]\nname = \"quick\"\nsamples = \"2k\"\n");
+  const auto begin = std::chrono::steady_clock::now();
+  const Outcome outcome = run({"sweep", path("plan.toml"), "-o", path("out"), "--devices", "host:1x1",
+                               "--timeout", "1", "--json", "-"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(6));
+  EXPECT_NE(outcome.err.find("job 'slow' on host:0: its program has not returned within its timeout of 1 s"),
+            std::string::npos)
+      << outcome.err;
+  const Json report = Json::parse(outcome.out);
+  EXPECT_EQ(report["computed"], 1);
+  EXPECT_EQ(report["failed"], 1);
+  EXPECT_EQ(report["devices"][0]["state"], "ok");
+}
+
 // One pass has no standard errors: those of an earlier map of the name are not beside it.
 TEST_F(Sweep, AFolderHasTheFilesOfItsMapAlone) {
   const std::string table =

@@ -397,6 +397,31 @@ TEST(JobTimeouts, AJobPastItsTimeoutIsRetriedElsewhereAndItsDeviceComesBack) {
   expect_at_rest(jobs);
 }
 
+// Given up in its call, it notices, and says so by an error that is no device's fault.
+TEST(JobTimeouts, ADeviceIsAskedWhenALateProgramThrows) {
+  JobOptions options;
+  options.probe_s = 0.5;
+  options.retries = 0;
+  JobExecutor jobs(open_devices("host:1x1"), options);
+  Job job;
+  job.program = JobProgram::native(
+      "notices",
+      [](JobContext& context) {
+        for (int i = 0; i < 300 && !context.is_cancelled(); ++i)
+          std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        throw Error(ErrorClass::interrupted, "nobody waits for this");
+      },
+      true);
+  job.timeout_s = 0.1;
+  const auto results = jobs.run({job});
+  ASSERT_EQ(results[0].status, JobStatus::failed);
+  EXPECT_NE(results[0].error->message.find("has not returned within its timeout of 0.1 s"), std::string::npos)
+      << results[0].error->message;
+  expect_scaled(jobs.run({scaling_job(scaled(2), 1, 1)})[0], 2, 1, 1);
+  expect_all_ok(jobs);
+  expect_at_rest(jobs);
+}
+
 // The job ends while its inputs are still on their way: they stay where they are until that is over.
 TEST(JobTimeouts, InputsOutliveACopyThatIsLate) {
   JobExecutor jobs(open_devices("host:1x1"));
