@@ -195,6 +195,7 @@ std::vector<BatchJob> parse_batch(const std::string& text, const std::string& pa
   std::vector<BatchJob> jobs;
   std::map<std::string, int> lines;
   int line = 0;
+  std::uint64_t total = 0;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     const std::string row = text.substr(begin, end - begin);
@@ -221,13 +222,39 @@ std::vector<BatchJob> parse_batch(const std::string& text, const std::string& pa
     if (!fresh)
       place.refuse(
           fmt::format("the id '{}' is that of line {}, too; ids are unique", jobs.back().id, first->second));
+    const std::uint64_t cost = jobs.back().cost;
+    if (cost > std::numeric_limits<std::uint64_t>::max() - total)
+      place.refuse(
+          fmt::format("with cost {} the costs add up to over 64 bits; give all in a larger unit", cost));
+    total += cost;
   }
   if (jobs.empty()) throw_data(fmt::format("'{}' has no jobs; write one JSON object a line", path));
   return jobs;
 }
 
+namespace {
+
+/// The text of a CUDA program decides its result, too. One that cannot be read is refused where it is needed.
+void add_sources(std::vector<BatchJob>& jobs) {
+  std::map<std::string, std::string> texts;
+  for (BatchJob& job : jobs) {
+    if (!job.cuda) continue;
+    const auto [found, fresh] = texts.emplace(job.cuda->file, "");
+    try {
+      if (fresh) found->second = read_whole_file(job.cuda->file, "CUDA source");
+    } catch (const Error&) {
+      continue;
+    }
+    job.digest = Blake3().update(job.digest).update(found->second).hex();
+  }
+}
+
+}  // namespace
+
 std::vector<BatchJob> read_batch(const std::string& path) {
-  return parse_batch(read_whole_file(path, "batch"), path);
+  std::vector<BatchJob> jobs = parse_batch(read_whole_file(path, "batch"), path);
+  add_sources(jobs);
+  return jobs;
 }
 
 }  // namespace shardwise::program

@@ -25,7 +25,8 @@ struct BatchJob {
   std::optional<BatchCuda> cuda;
   std::optional<double> timeout_s;
   std::optional<int> retries;
-  std::string digest;  ///< of what decides its result, hex
+  /// Of what decides its result, hex: its command, or its cuda with (read_batch()) the text of the file.
+  std::string digest;
 };
 
 /// Throws data errors that name file, line and key: what is no JSON, an unknown key (with the nearest), a

@@ -99,7 +99,7 @@ CoverageRun CoverageRunner::finish_call(
     const CoverageOptions& options, const ProgressFunction& progress,
     const std::function<CoverageResult(const CoverageOptions&)>& call_library) {
   CoverageOptions call = options;
-  call.cancel = &stop_requested();
+  if (!call.cancel) call.cancel = &stop_requested();
   const auto start = Clock::now();
   call.progress = [&, most = std::int64_t{-1}, since = start](std::int64_t done, std::int64_t total) mutable {
     if (progress) progress(done, total);

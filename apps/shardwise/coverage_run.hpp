@@ -36,7 +36,8 @@ class CoverageRunner {
   /// its own.
   void set_deadline(double seconds) { deadline_s_ = seconds; }
 
-  /// Runs the call. `progress` hears of it; without one nobody does.
+  /// Runs the call. `progress` hears of it; without one nobody does. A signal stops it, unless the options
+  /// name something else that does.
   CoverageRun run(const CoverageOptions& options, const ProgressFunction& progress = {});
   /// Runs the call with a progress bar named `step`.
   CoverageRun run(const CoverageOptions& options, const std::string& step);

@@ -71,4 +71,13 @@ void keep_job_output(const fs::path& place, const std::string& id) {
   }
 }
 
+void drop_job_output(const fs::path& place) noexcept {
+  std::error_code ignored;
+  if (!fs::is_directory(fs::symlink_status(place, ignored))) return;
+  for (const char* name : {"stdout", "stderr", "stdout.part", "stderr.part"}) {
+    const fs::path file = place / name;
+    if (!fs::is_directory(fs::symlink_status(file, ignored))) fs::remove(file, ignored);
+  }
+}
+
 }  // namespace shardwise::program

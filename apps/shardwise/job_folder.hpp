@@ -23,4 +23,7 @@ void prepare_job_folder(const std::filesystem::path& place, const std::string& i
 /// its folder, or them, a warning says so and names the job.
 void keep_job_output(const std::filesystem::path& place, const std::string& id);
 
+/// After a command that did not start: it said nothing, and what an earlier one said is not its.
+void drop_job_output(const std::filesystem::path& place) noexcept;
+
 }  // namespace shardwise::program

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "command.hpp"
+#include "log.hpp"
 #include "progress.hpp"
 #include "shardwise/runtime/error.hpp"
 #include "shardwise/runtime/parse.hpp"
@@ -35,7 +36,9 @@ void add_job_options(CLI::App& app, JobText& text) {
   add("--timeout", text.timeout, "Seconds of a job that says nothing else (none)", "S", "Jobs");
   add("--memory", text.memory, "For jobs on each device: 64Gi (80 % of what is free)", "BYTES", "Jobs");
   add("--speeds", text.speeds, "Of the devices, a ratio: 1,20 (alike)", "V,V,..", "Jobs");
-  app.add_flag("--fail-fast", text.fail_fast, "The first failure cancels what has not begun")->group("Jobs");
+  app.add_flag("--fail-fast", text.fail_fast,
+               "The first failure cancels the rest: nothing more begins, what runs is stopped")
+      ->group("Jobs");
   add_device_options(app, text.devices);
 }
 
@@ -82,6 +85,33 @@ JobOptions job_options_of(const JobText& text, int device_count) {
         throw_usage(fmt::format("--speeds: number {} is not above 0 ('{}')", i, text.speeds));
   }
   return options;
+}
+
+void add_up(JobReport& sum, const JobReport& round) {
+  sum.makespan_s += round.makespan_s;
+  sum.lower_bound_s += round.lower_bound_s;
+  sum.retries += round.retries;
+  sum.steals += round.steals;
+  sum.spills += round.spills;
+  sum.set_aside.insert(sum.set_aside.end(), round.set_aside.begin(), round.set_aside.end());
+  for (std::size_t d = 0; d < round.devices.size(); ++d) {
+    if (sum.devices.size() == d) {
+      sum.devices.push_back(round.devices[d]);
+      continue;
+    }
+    JobDeviceReport& device = sum.devices[d];
+    device.state = round.devices[d].state;
+    device.jobs += round.devices[d].jobs;
+    device.failed += round.devices[d].failed;
+    device.cost += round.devices[d].cost;
+    device.busy_s += round.devices[d].busy_s;
+    device.bytes_in += round.devices[d].bytes_in;
+    device.bytes_out += round.devices[d].bytes_out;
+    device.cache_hits += round.devices[d].cache_hits;
+    device.cache_misses += round.devices[d].cache_misses;
+    device.workers += round.devices[d].workers;
+  }
+  for (const std::string& note : round.notes) log_warning(note);
 }
 
 Json job_devices_json(const JobReport& report) {

@@ -23,32 +23,6 @@ constexpr std::int64_t kSchema = 1;
 
 }  // namespace
 
-void JobsRun::add_up(const JobReport& round) {
-  JobReport& sum = report_;
-  sum.makespan_s += round.makespan_s;
-  sum.lower_bound_s += round.lower_bound_s;
-  sum.retries += round.retries;
-  sum.steals += round.steals;
-  sum.spills += round.spills;
-  sum.set_aside.insert(sum.set_aside.end(), round.set_aside.begin(), round.set_aside.end());
-  for (std::size_t d = 0; d < round.devices.size(); ++d) {
-    if (sum.devices.size() == d) {
-      sum.devices.push_back(round.devices[d]);
-      continue;
-    }
-    JobDeviceReport& device = sum.devices[d];
-    device.state = round.devices[d].state;
-    device.jobs += round.devices[d].jobs;
-    device.failed += round.devices[d].failed;
-    device.cost += round.devices[d].cost;
-    device.busy_s += round.devices[d].busy_s;
-    device.bytes_in += round.devices[d].bytes_in;
-    device.bytes_out += round.devices[d].bytes_out;
-    device.workers += round.devices[d].workers;
-  }
-  for (const std::string& note : round.notes) log_warning(note);
-}
-
 bool JobsRun::any_failed() const {
   return std::ranges::any_of(records_, [](const auto& record) { return record && !record->is_done(); });
 }
@@ -142,7 +116,14 @@ int JobsRun::dry_run() const {
   for (int d = 0; d < devices_.size(); ++d)
     loads.push_back({d, 0, options_.speeds.empty() ? 1 : options_.speeds[static_cast<std::size_t>(d)]});
   std::vector<CostItem> items;
-  for (std::size_t i = 0; i < batch_.size(); ++i) items.push_back({i, batch_[i].cost});
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < batch_.size(); ++i) {
+    const auto record = text_.folder.empty() ? std::nullopt : read_record(text_.folder, batch_[i]);
+    if (record && record->is_done())
+      ++kept;
+    else
+      items.push_back({i, batch_[i].cost});
+  }
   const CostPlan plan = partition_lpt(loads, items);
   Json list = Json::array();
   std::vector<std::vector<std::string>> rows{{"device", "jobs", "cost in all", "busy for"}};
@@ -154,8 +135,13 @@ int JobsRun::dry_run() const {
                     std::to_string(device.cost),
                     fmt::format("{:.1f} %", plan.makespan > 0 ? 100 * ends / plan.makespan : 0)});
   }
-  const Json report = {{"schema", kSchema},  {"command", "jobs --dry-run"}, {"jobs", batch_.size()},
-                       {"devices", list},    {"makespan", plan.makespan},   {"lower_bound", plan.lower_bound},
+  const Json report = {{"schema", kSchema},
+                       {"command", "jobs --dry-run"},
+                       {"jobs", batch_.size()},
+                       {"kept", kept},
+                       {"devices", list},
+                       {"makespan", plan.makespan},
+                       {"lower_bound", plan.lower_bound},
                        {"ratio", plan.ratio}};
   OutputSet outputs;
   stage_json(outputs, text_.json, report);
@@ -164,13 +150,15 @@ int JobsRun::dry_run() const {
       text_.json == "-"
           ? json_text(report)
           : fmt::format(
-                "plan of {} job{}, nothing was run\n\n{}\n{}, if the costs are right\nTo run {}, give -o "
-                "DIR and leave out --dry-run.\n",
-                batch_.size(), batch_.size() == 1 ? "" : "s", table_text(rows),
+                "plan of {} job{}{}, nothing was run\n\n{}\n{}, if the costs are right\nTo run {}, {}leave "
+                "out --dry-run.\n",
+                items.size(), items.size() == 1 ? "" : "s",
+                kept > 0 ? fmt::format(" ({} of {} are done already)", kept, batch_.size()) : "",
+                table_text(rows),
                 plan.ratio > 1
                     ? fmt::format("it takes at most {:.4f} times as long as the best plan", plan.ratio)
                     : "no other plan ends sooner",
-                batch_.size() == 1 ? "it" : "them"));
+                items.size() == 1 ? "it" : "them", text_.folder.empty() ? "give -o DIR and " : ""));
   return 0;
 }
 

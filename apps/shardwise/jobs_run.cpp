@@ -109,7 +109,13 @@ void JobsRun::run_command(std::size_t index, JobContext& context) {
     command.environment = {{"SHARDWISE_DEVICE", device.name},
                            {"SHARDWISE_THREADS", std::to_string(device.threads)},
                            {"CUDA_VISIBLE_DEVICES", ""}};
-  const ChildOutcome outcome = run_child(command, [&] { return context.is_cancelled(); });
+  ChildOutcome outcome;
+  try {
+    outcome = run_child(command, [&] { return context.is_cancelled(); });
+  } catch (...) {
+    drop_job_output(place);
+    throw;
+  }
   keep_job_output(place, job.id);
   exit_codes_[index] = outcome.exit_code;
   if (!outcome.is_good())
@@ -234,7 +240,7 @@ int JobsRun::run() {
       records_[index].reset();
       batch.push_back(make_job(index));
     }
-    if (!batch.empty()) add_up(jobs.run(std::move(batch)));
+    if (!batch.empty()) add_up(report_, jobs.run(std::move(batch)));
     std::erase_if(left, [this](std::size_t index) {
       return records_[index].has_value() || out_of_reach_.contains(index);
     });

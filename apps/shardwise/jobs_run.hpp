@@ -43,7 +43,6 @@ class JobsRun {
   std::vector<std::size_t> wait_for_others(const std::vector<std::size_t>& undecided);
   void wait_while_others_work(std::vector<std::size_t> undecided);
   // What it says (jobs_results.cpp).
-  void add_up(const JobReport& round);
   bool any_failed() const;
   std::string table() const;
   int finish();

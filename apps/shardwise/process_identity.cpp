@@ -63,4 +63,17 @@ std::string temporary_name(const std::string& path) {
   return fmt::format("{}.part-{}-{:016x}-{}", path, static_cast<long>(getpid()), chance, counter++);
 }
 
+bool is_temporary_name(const std::string& name) {
+  const std::size_t mark = name.rfind(".part-");
+  if (mark == std::string::npos) return false;
+  // Process, chance, number.
+  const std::string rest = name.substr(mark + 6);
+  const std::size_t first = rest.find('-'), second = rest.rfind('-');
+  const auto is_of = [&rest](std::size_t begin, std::size_t end, const char* digits) {
+    return begin < end && rest.find_first_not_of(digits, begin) >= end;
+  };
+  return first != std::string::npos && second == first + 17 && is_of(0, first, "0123456789") &&
+         is_of(first + 1, second, "0123456789abcdef") && is_of(second + 1, rest.size(), "0123456789");
+}
+
 }  // namespace shardwise::program

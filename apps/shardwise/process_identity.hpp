@@ -30,5 +30,7 @@ ProcessFate fate_of(const ProcessIdentity& process);
 
 /// "PATH.part-...": a name that no other process uses, on any machine, nor this one again.
 std::string temporary_name(const std::string& path);
+/// Whether temporary_name() made the name.
+bool is_temporary_name(const std::string& name);
 
 }  // namespace shardwise::program

@@ -14,6 +14,7 @@
 #include <ctime>
 #include <fstream>
 #include <sstream>
+#include <vector>
 
 #include "log.hpp"
 #include "report_file.hpp"
@@ -25,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kSchema = 1;
-constexpr double kBeatSeconds = 5, kStaleSeconds = 60;
+constexpr double kBeatSeconds = 5, kStaleSeconds = 60, kLeftSeconds = 3600;
 
 std::string utc_now() {
   const std::time_t now = std::time(nullptr);
@@ -61,18 +62,18 @@ std::optional<FolderOwner> read_owner(const fs::path& file) {
 
 /// Its owner touches it every few seconds, so that one from the future is no owner's either: the clock was
 /// set back since.
-bool is_untouched(const fs::path& file) {
+bool is_untouched(const fs::path& file, double seconds) {
   struct stat info = {};
   if (stat(file.c_str(), &info) != 0) return false;
   // By the clock that stamps the file: clocks of machines that share it may differ.
-  const std::string probe = temporary_name(file.string() + ".clock");
+  const std::string probe = temporary_name((file.parent_path() / ".clock").string());
   const int made = open(probe.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (made < 0) return false;
   struct stat now = {};
   const bool known = fstat(made, &now) == 0;
   close(made);
   unlink(probe.c_str());
-  return known && std::abs(static_cast<double>(now.st_mtime - info.st_mtime)) > kStaleSeconds;
+  return known && std::abs(static_cast<double>(now.st_mtime - info.st_mtime)) > seconds;
 }
 
 /// Renames where nothing may be. Where the file system cannot, a link does the same.
@@ -138,6 +139,15 @@ void write_by_rename(const fs::path& path, std::string_view bytes) {
                                                            : "check the folder and the space left"));
 }
 
+void remove_left_parts(const fs::path& folder) {
+  std::vector<fs::path> left;
+  std::error_code problem;
+  for (fs::directory_iterator entry(folder, problem), end; !problem && entry != end; entry.increment(problem))
+    if (is_temporary_name(entry->path().filename().string())) left.push_back(entry->path());
+  for (const fs::path& file : left)
+    if (is_untouched(file, kLeftSeconds)) unlink(file.c_str());
+}
+
 void check_unit_name(const std::string& name, const std::string& what) {
   constexpr std::size_t most = 200;
   const char* why = nullptr;
@@ -187,7 +197,14 @@ RunFolder::RunFolder(const std::string& path, const std::string& command, bool j
     }
   }
   if (!join) {
-    if (!take(inner_ / "lock")) {
+    bool taken = false;
+    try {
+      taken = take(inner_ / "lock");
+    } catch (const Error& problem) {  // nothing has begun yet
+      if (problem.error_class() != ErrorClass::io) throw;
+      throw_usage(fmt::format("-o: {}", problem.what()));
+    }
+    if (!taken) {
       const auto owner = read_owner(inner_ / "lock").value_or(unknown_owner());
       throw_usage(
           fmt::format("-o '{}' is owned by {}; wait for it, add --join to work beside it, or choose another "
@@ -195,6 +212,7 @@ RunFolder::RunFolder(const std::string& path, const std::string& command, bool j
                       path, owner.text()));
     }
     lock_ = inner_ / "lock";
+    remove_left_parts(inner_ / "claims");
   }
   try {
     heart_ = std::thread([this] { beat(); });
@@ -236,7 +254,7 @@ bool RunFolder::is_stale(const fs::path& file, const FolderOwner& owner) const {
   const ProcessFate fate = fate_of(owner.process);
   if (fate == ProcessFate::gone) return true;
   if (fate == ProcessFate::runs) return false;
-  if (!is_untouched(file)) return false;
+  if (!is_untouched(file, kStaleSeconds)) return false;
   if (fate == ProcessFate::unknown) return true;
   if (!told_of_stopped_.exchange(true))
     log_warning(fmt::format("{} is stopped and has '{}'; let it go on ('kill -CONT {}') or end it",

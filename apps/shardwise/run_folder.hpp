@@ -75,6 +75,8 @@ class RunFolder {
 
 /// Writes a file under a name of its own, then renames it: others see all of it or none. Throws Error{io}.
 void write_by_rename(const std::filesystem::path& path, std::string_view bytes);
+/// Removes what killed processes left half-written in a folder, an hour ago or longer: nobody is at that.
+void remove_left_parts(const std::filesystem::path& folder);
 /// The bytes of a file; empty where there is none that can be read. Throws Error{data} for what is no regular
 /// file: a pipe would be waited for.
 std::optional<std::string> read_if_there(const std::filesystem::path& path);

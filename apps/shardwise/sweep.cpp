@@ -33,6 +33,10 @@ Sweep::Sweep(const SweepText& text, std::vector<SweepItem> items, const DeviceSe
 void Sweep::write_folder(const SweepItem& item, const SweepEntry& entry) const {
   const fs::path place = folder_->path() / item.run.name;
   fs::create_directories(place);
+  // What an earlier run of the name had and this one has not: the error map of several passes.
+  for (const char* name : {"error-map.npy", "map.png", "map.pgw"})
+    if (std::error_code ignored; !entry.file(name) && fs::is_regular_file(place / name, ignored))
+      fs::remove(place / name, ignored);
   for (const auto& [name, bytes] : entry.files)
     if (read_if_there(place / name) != bytes) write_by_rename(place / name, bytes);
 }
@@ -135,15 +139,13 @@ int Sweep::run() {
     JobOptions options = options_;
     options.on_result = [&](std::size_t i, const JobResult& result) { on_result(running[i], result); };
     WatchedJobs jobs(devices_, std::move(options), "sweep", "runs", folder_problem_);
-    bool first_round = true;
     while (!left.empty()) {
       running = todo;
       std::vector<Job> batch;
       for (const std::size_t index : running) batch.push_back(make_job(index));
       if (!batch.empty()) {
         const JobReport round = jobs.run(std::move(batch));
-        for (const std::string& note : round.notes) log_warning(note);
-        if (std::exchange(first_round, false)) report_ = round;
+        add_up(report_, round);
       }
       std::erase_if(left, [this](std::size_t index) { return states_[index].how != RunState::How::open; });
       const bool failed = std::ranges::any_of(

@@ -45,6 +45,10 @@ std::optional<SweepEntry> parse(const std::string& bytes) {
   }
 }
 
+std::filesystem::path path_of(const std::filesystem::path& folder, const std::string& key) {
+  return folder / (key + ".run");
+}
+
 }  // namespace
 
 const std::string* SweepEntry::file(const std::string& name) const {
@@ -59,19 +63,16 @@ SweepCache::SweepCache(std::filesystem::path folder) : folder_(std::move(folder)
   if (error)
     throw_usage(
         fmt::format("the cache '{}' cannot be made ({}); choose another", folder_.string(), error.message()));
+  remove_left_parts(folder_);
 }
 
-std::filesystem::path SweepCache::path_of(const std::string& key) const {
-  return folder_ / (key + ".run");
-}
-
-bool SweepCache::has(const std::string& key) const {
+bool SweepCache::has(const std::filesystem::path& folder, const std::string& key) {
   std::error_code ignored;
-  return std::filesystem::is_regular_file(path_of(key), ignored);
+  return std::filesystem::is_regular_file(path_of(folder, key), ignored);
 }
 
 SweepCache::Found SweepCache::find(const std::string& key) const {
-  const std::filesystem::path path = path_of(key);
+  const std::filesystem::path path = path_of(folder_, key);
   std::error_code ignored;
   // A result would not take the place of a folder, and what is in it is not ours to remove.
   if (std::filesystem::is_directory(std::filesystem::symlink_status(path, ignored)))
@@ -92,7 +93,8 @@ void SweepCache::keep(const std::string& key, const SweepEntry& entry) const {
   const std::string header = Json{{"schema", 1}, {"facts", entry.facts}, {"files", files}}.dump();
   std::string body = fmt::format("{}\n{}", header.size(), header);
   for (const auto& [name, bytes] : entry.files) body += bytes;
-  write_by_rename(path_of(key), fmt::format("{}{}\n", kMagic, blake3_hex(body.data(), body.size())) + body);
+  write_by_rename(path_of(folder_, key),
+                  fmt::format("{}{}\n", kMagic, blake3_hex(body.data(), body.size())) + body);
 }
 
 std::string sweep_key(const std::vector<std::string>& file_digests, const Json& parameters,

@@ -32,12 +32,12 @@ class SweepCache {
   };
   /// What is no regular file is damaged; a folder throws Error{data}.
   Found find(const std::string& key) const;
-  bool has(const std::string& key) const;
+  /// Whether there is something under the key, good or not; makes no folder.
+  static bool has(const std::filesystem::path& folder, const std::string& key);
   /// Replaces by rename.
   void keep(const std::string& key, const SweepEntry& entry) const;
 
  private:
-  std::filesystem::path path_of(const std::string& key) const;
   std::filesystem::path folder_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <set>
@@ -23,6 +24,16 @@ namespace shardwise::program {
 namespace {
 
 constexpr std::int64_t kSchema = 1;
+
+/// What is wrong with a scene is said with the first run that wants it.
+std::shared_ptr<SweepScene> load_scene(const std::string& plan, const SweepRun& run) {
+  try {
+    return std::make_shared<SweepScene>(run.text.scene, run.text.scene_options);
+  } catch (const Error& error) {
+    if (error.error_class() != ErrorClass::usage && error.error_class() != ErrorClass::data) throw;
+    throw_data(fmt::format("{}:{}: run '{}': {}", plan, run.line, run.name, error.what()));
+  }
+}
 
 /// What decides bits besides parameters: who traces. `strict` gives the same everywhere.
 std::string backend_of(const DeviceSet& devices, const CoverageRequest& request) {
@@ -46,25 +57,35 @@ std::string digest_of(const std::string& text) {
 }
 
 int dry_run(const SweepText& text, const std::vector<SweepItem>& items) {
-  std::vector<std::vector<std::string>> rows{{"run", "rays", "cells", "grids"}};
+  std::vector<std::vector<std::string>> rows{{"run", "rays", "cells", "grids", "kept"}};
   Json list = Json::array();
+  std::set<std::string> to_compute;
+  std::filesystem::path cache = text.cache;
+  if (cache.empty() && !text.folder.empty()) cache = std::filesystem::path(text.folder) / "cache";
   for (const SweepItem& item : items) {
     const CoverageOptions& o = item.request.options;
+    const bool is_kept = !cache.empty() && SweepCache::has(cache, item.key);
+    if (!is_kept) to_compute.insert(item.key);
     rows.push_back({item.run.name, short_count(static_cast<double>(coverage_lanes(o))),
-                    fmt::format("{} x {}", o.grid.resolution0, o.grid.resolution1),
-                    human_bytes(item.bytes())});
-    list.push_back(
-        {{"run", item.run.name}, {"key", item.key}, {"lanes", coverage_lanes(o)}, {"bytes", item.bytes()}});
+                    fmt::format("{} x {}", o.grid.resolution0, o.grid.resolution1), human_bytes(item.bytes()),
+                    is_kept ? "yes" : ""});
+    list.push_back({{"run", item.run.name},
+                    {"key", item.key},
+                    {"lanes", coverage_lanes(o)},
+                    {"bytes", item.bytes()},
+                    {"kept", is_kept}});
   }
   const Json report = {{"schema", kSchema}, {"command", "sweep --dry-run"}, {"runs", list}};
   OutputSet outputs;
   stage_json(outputs, text.json, report);
   outputs.commit();
-  write_stdout(text.json == "-"
-                   ? json_text(report)
-                   : fmt::format("plan of {} maps, nothing was run\n\n{}\nTo compute them, leave out "
-                                 "--dry-run.\n",
-                                 items.size(), table_text(rows)));
+  write_stdout(
+      text.json == "-"
+          ? json_text(report)
+          : fmt::format("plan of {} map{}, {} to compute, nothing was run\n\n{}\nTo compute, {}leave "
+                        "out --dry-run.\n",
+                        items.size(), items.size() == 1 ? "" : "s", to_compute.size(), table_text(rows),
+                        text.folder.empty() ? "give -o DIR and " : ""));
   return 0;
 }
 
@@ -86,7 +107,7 @@ int run(const SweepText& text) {
             .dump();
     std::shared_ptr<const SweepScene>& scene = scenes[key];
     if (!scene) {
-      auto loaded = std::make_shared<SweepScene>(run.text.scene, o);
+      std::shared_ptr<SweepScene> loaded = load_scene(text.plan, run);
       loaded->key = key;
       scene = std::move(loaded);
     }

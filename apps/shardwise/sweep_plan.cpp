@@ -55,9 +55,22 @@ constexpr Key kKeys[] = {{"scene", false, true},
                          {"unit"},
                          {"origin"}};
 /// Options of coverage that a sweep decides itself.
-constexpr const char* kDecided[] = {"png",     "map",     "error-map", "count-map",   "json",
-                                    "trace",   "lanes",   "partial",   "checkpoint",  "resume",
-                                    "devices", "weights", "verify",    "target-error"};
+constexpr const char* kDecided[] = {"png",          "map",
+                                    "error-map",    "count-map",
+                                    "json",         "trace",
+                                    "lanes",        "partial",
+                                    "checkpoint",   "checkpoint-every",
+                                    "resume",       "verify",
+                                    "dry-run",      "target-error",
+                                    "devices",      "allow-mixed",
+                                    "require-peer", "share-gpus",
+                                    "sim-seed",     "sim-faults",
+                                    "weights",      "calibration",
+                                    "chunk",        "memory",
+                                    "min-rows",     "on-device-failure",
+                                    "deadline"};
+/// Options that coverage refuses by name.
+constexpr const char* kLater[] = {"diffraction", "coherent", "mode"};
 
 constexpr int most_runs = 100'000;
 
@@ -174,11 +187,15 @@ class PlanReader {
       if (found == std::end(kKeys)) {
         if (std::find(std::begin(kDecided), std::end(kDecided), key) != std::end(kDecided))
           refuse(node, fmt::format("'{}' is not a run's: sweep decides it; leave it out", key));
+        if (std::find(std::begin(kLater), std::end(kLater), key) != std::end(kLater))
+          refuse(node, fmt::format("'{}' is not in this version; leave it out", key));
         std::vector<std::string> known;
         for (const Key& each : kKeys) known.emplace_back(each.name);
         if (name) known.emplace_back("name");
         unknown(node, key, known, "; options of coverage are known");
       }
+      if (result.contains(key))
+        refuse(node, fmt::format("'{}' is given twice, with '_' and with '-'; remove one", key));
       std::vector<Value>& values = result[key];
       if (const toml::array* list = node.as_array()) {
         if (list->empty()) refuse(node, fmt::format("'{}' is an empty list; give a value", key));
@@ -220,6 +237,9 @@ class PlanReader {
     Table values = read_table(table, &name);
     for (const auto& [key, list] : defaults) values.emplace(key, list);
     const int line = static_cast<int>(table.source().begin.line);
+    if (!values.contains("scene"))
+      throw_data(
+          fmt::format("{}:{}: this [[run]] has no 'scene'; name a file, here or in [defaults]", path_, line));
     std::vector<std::pair<const Key*, const std::vector<Value>*>> axes;
     for (const Key& key : kKeys)
       if (const auto found = values.find(key.name); found != values.end())

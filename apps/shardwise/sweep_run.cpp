@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <utility>
 
@@ -110,7 +111,13 @@ std::shared_ptr<SweepResult> compute(const SweepItem& item, SweepScenes& scenes,
   warn(std::move(of_materials));
   report.census =
       count_cells(item.scene->surfaces, report.grid, item.request.options.transmitters, stop_requested());
-  result->run = runner->run(item.request.options);
+  // Past its timeout, or cancelled: nobody waits for the map, and the device is wanted back.
+  std::atomic<bool> is_over{false};
+  CoverageOptions options = item.request.options;
+  options.cancel = &is_over;
+  result->run = runner->run(options, [&](std::int64_t, std::int64_t) {
+    if (stop_requested() || job.is_cancelled()) is_over = true;
+  });
   report.result = &result->run.result;
   report.seconds = result->run.seconds;
   summarize(report);

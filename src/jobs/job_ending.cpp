@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "jobs/job_program.hpp"
 #include "jobs/job_queue.hpp"
@@ -45,15 +46,27 @@ void JobQueue::end_failed(const Ticket& ticket, ErrorClass error_class, const st
   std::string where = ticket->result.device.empty() ? "" : " on " + ticket->result.device;
   end(ticket, JobStatus::failed,
       JobError{error_class, fmt::format("job '{}'{}: {}", ticket->id, where, why)});
-  if (!options_.fail_fast) return;
+  if (options_.fail_fast) cancel_queued_because_of(ticket);
+}
+
+void JobQueue::cancel_queued_because_of(const Ticket& failed) {
   cancelled_before_ = next_attempt_;
   for (std::size_t d = 0; d < devices_.size(); ++d)
     while (!devices_[d].queue.empty()) {
       const Ticket other = dequeue(d, 0);
       end(other, JobStatus::cancelled,
           JobError{ErrorClass::interrupted,
-                   fmt::format("job '{}': cancelled, because job '{}' failed", other->id, ticket->id)});
+                   fmt::format("job '{}': cancelled, because job '{}' failed", other->id, failed->id)});
     }
+}
+
+// Of several that are placed one may end as failed while those behind it are in no queue yet.
+void JobQueue::cancel_queued_if_any_failed(std::span<const Ticket> placed) {
+  if (!options_.fail_fast) return;
+  const auto failed = std::ranges::find_if(placed, [](const Ticket& ticket) {
+    return ticket->ended && ticket->result.status == JobStatus::failed;
+  });
+  if (failed != placed.end()) cancel_queued_because_of(*failed);
 }
 
 JobDeviceState JobQueue::finish(std::vector<JobAttempt> attempts, std::vector<JobOutcome> outcomes) {
@@ -170,6 +183,7 @@ void JobQueue::move_queue_of(std::size_t device) {
   std::deque<Ticket> orphans;
   while (!devices_[device].queue.empty()) orphans.push_back(dequeue(device, 0));
   for (const Ticket& ticket : orphans) requeue(ticket);
+  cancel_queued_if_any_failed(std::vector<Ticket>(orphans.begin(), orphans.end()));
   work_.notify_all();
 }
 

@@ -107,8 +107,10 @@ void JobLane::finish_failed(Flight flight, double run_s) {
     queue_.set_state(device_, JobDeviceState::suspect);
     probe();
   }
-  report(std::move(flight), std::move(outcomes));
+  const JobDeviceState state = report(std::move(flight), std::move(outcomes));
   drop_others("a job before it failed on this device");
+  // The watch may have given the attempt up, as one that comes back well: nobody else asks the device then.
+  if (state == JobDeviceState::suspect) probe();
 }
 
 // Flights behind a failed one: done where they came through, else another's fault.

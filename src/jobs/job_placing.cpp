@@ -112,6 +112,7 @@ void JobQueue::add_batch(std::vector<Ticket> tickets) {
     for (const Ticket& ticket : tickets) place_by_content(ticket);
   else
     place_by_cost(tickets);
+  cancel_queued_if_any_failed(tickets);
   work_.notify_all();
 }
 

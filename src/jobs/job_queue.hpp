@@ -181,6 +181,8 @@ class JobQueue {
   void requeue(const Ticket& ticket);
   void end(const Ticket& ticket, JobStatus status, std::optional<JobError> error);
   void end_failed(const Ticket& ticket, ErrorClass error_class, const std::string& why);
+  void cancel_queued_because_of(const Ticket& failed);
+  void cancel_queued_if_any_failed(std::span<const Ticket> placed);
   void count_time(std::size_t device, const JobOutcome& outcome);
   void finish_one(JobAttempt& attempt, JobOutcome& outcome);
   void lose(std::size_t device, const std::string& why);

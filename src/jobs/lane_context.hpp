@@ -36,7 +36,7 @@ class LaneContext final : public JobContext {
   }
   std::uint64_t input_bytes(std::size_t index) const override {
     check_input(index);
-    return ticket_->job.inputs[index].bytes().size();
+    return given_[index].bytes().size();
   }
 
   void* output_bytes(std::uint64_t bytes) override {
@@ -68,7 +68,8 @@ class LaneContext final : public JobContext {
   void send_inputs() {
     constexpr std::uint64_t alignment = 256;
     std::uint64_t total = 0;
-    for (const JobInput& input : ticket_->job.inputs) {
+    given_ = ticket_->job.inputs;
+    for (const JobInput& input : given_) {
       offsets_.push_back(total);
       total += (input.bytes().size() + alignment - 1) / alignment * alignment;
     }
@@ -76,7 +77,7 @@ class LaneContext final : public JobContext {
     inputs_ = Memory(*lane_.in_, total, fmt::format("inputs of job '{}'", ticket_->id));
     std::vector<CopyPiece> pieces;
     for (std::size_t i = 0; i < offsets_.size(); ++i) {
-      const auto bytes = ticket_->job.inputs[i].bytes();
+      const auto bytes = given_[i].bytes();
       if (!bytes.empty())
         pieces.push_back({static_cast<std::byte*>(inputs_.data()) + offsets_[i], bytes.data(), bytes.size()});
     }
@@ -107,14 +108,15 @@ class LaneContext final : public JobContext {
  private:
   friend class JobLane;
   void check_input(std::size_t index) const {
-    if (index >= ticket_->job.inputs.size())
-      throw_usage(fmt::format("job '{}' has {} inputs, none of index {}", ticket_->id,
-                              ticket_->job.inputs.size(), index));
+    if (index >= given_.size())
+      throw_usage(fmt::format("job '{}' has {} inputs, none of index {}", ticket_->id, given_.size(), index));
   }
 
   JobLane& lane_;
   std::shared_ptr<JobTicket> ticket_;
   JobAttempt watched_;  ///< without promises: to ask whether it still counts
+  /// The job may end, and give its inputs up, while an attempt that is past its timeout still copies them.
+  std::vector<JobInput> given_;
   Memory inputs_;
   std::vector<std::uint64_t> offsets_;
   std::vector<Memory> outputs_;

@@ -386,6 +386,16 @@ TEST_F(JobsProgram, ACommandThatDoesNotStartIsNotTheDevicesFault) {
       << outcome.err;
 }
 
+// What an earlier command of that name said is not this one's.
+TEST_F(JobsProgram, ACommandThatDoesNotStartSaysNothing) {
+  EXPECT_EQ(run(command(batch({R"({"id": "a", "command": ["echo", "earlier"]})"}))).code, 0);
+  EXPECT_EQ(read("out/a/stdout"), "earlier\n");
+  EXPECT_EQ(run(command(batch({R"({"id": "a", "command": ["/no/such/program"]})"}))).code, 1);
+  std::set<std::string> files;
+  for (const auto& entry : fs::directory_iterator(path("out/a"))) files.insert(entry.path().filename());
+  EXPECT_EQ(files, std::set<std::string>{"result.json"});
+}
+
 TEST_F(JobsProgram, JobsOfLostDevicesAreDoneByWhoSharesTheFolder) {
   std::vector<std::string> lines{
       R"({"id": "bad", "cost": 1000, "command": ["sh", "-c", "sleep 1; test $SHARDWISE_DEVICE != sim:0"]})"};
@@ -467,6 +477,9 @@ TEST_F(JobsProgram, BatchErrorsNameLineAndKey) {
          "batch.jsonl:1: cost: is 0; give a whole number from 1");
   refuse({good, R"({"id": "b", "command": ["true"], "cost": 1e999})"},
          "batch.jsonl:2: a number is too large for any key: '1e999'; give a smaller one");
+  refuse({R"({"id": "a", "command": ["true"], "cost": 18446744073709551615})", "",
+          R"({"id": "b", "command": ["true"], "cost": 2})"},
+         "batch.jsonl:3: with cost 2 the costs add up to over 64 bits; give all in a larger unit");
   for (const char* bytes : {R"("-1")", R"("1Xi")", "-1", "0.5"})
     refuse({good, std::string(R"({"id": "b", "command": ["true"], "bytes": )") + bytes + "}"},
            "batch.jsonl:2: bytes: ");
@@ -492,6 +505,17 @@ TEST_F(JobsProgram, ALargeJobFailsWithTheNumbers) {
       << outcome.err;
 }
 
+// It fails before anything runs; what it cancels has not begun, wherever it stands.
+TEST_F(JobsProgram, FailFastBeginsNothingWhereAJobFitsNoDevice) {
+  const std::string file =
+      batch({noting("before", "0"), R"({"id": "large", "bytes": "2Ki", "command": ["true"]})",
+             noting("behind", "0")});
+  const Json report = report_of(run(command(file, {"--memory", "1Ki", "--fail-fast", "--json", "-"})), 1);
+  EXPECT_EQ(report["failed"], 1);
+  EXPECT_EQ(report["cancelled"], 2);
+  EXPECT_TRUE(ran().empty());
+}
+
 TEST_F(JobsProgram, APlanCertifiesItself) {
   std::vector<std::string> lines;
   for (int i = 0; i < 30; ++i)
@@ -500,7 +524,24 @@ TEST_F(JobsProgram, APlanCertifiesItself) {
   const Json plan = report_of(run(command(batch(lines), {"--dry-run", "--json", "-"})));
   EXPECT_EQ(plan["lower_bound"], 155);
   EXPECT_EQ(plan["makespan"], 155);
+  EXPECT_EQ(plan["kept"], 0);
   EXPECT_FALSE(exists("out"));
+}
+
+TEST_F(JobsProgram, APlanHasWhatIsLeftToDo) {
+  const std::string good = R"({"id": "good", "cost": 5, "command": ["true"]})";
+  const std::string file = batch({good, R"({"id": "bad", "cost": 3, "command": ["false"]})"});
+  EXPECT_EQ(run(command(file)).code, 1);
+  const Outcome text = run(command(file, {"--dry-run"}));
+  EXPECT_TRUE(text.out.starts_with("plan of 1 job (1 of 2 are done already), nothing was run\n")) << text.out;
+  EXPECT_NE(text.out.find("\nTo run it, leave out --dry-run.\n"), std::string::npos) << text.out;
+  const Json plan = report_of(run(command(file, {"--dry-run", "--json", "-"})));
+  EXPECT_EQ(plan["jobs"], 2);
+  EXPECT_EQ(plan["kept"], 1);
+  EXPECT_EQ(plan["makespan"], 3);
+  const Outcome none = run(command(batch({good}), {"--dry-run"}));
+  EXPECT_EQ(none.code, 0) << none.err;
+  EXPECT_TRUE(none.out.starts_with("plan of 0 jobs (1 of 1 are done already)")) << none.out;
 }
 
 }  // namespace

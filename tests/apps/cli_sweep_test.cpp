@@ -258,6 +258,87 @@ TEST_F(Sweep, TwoProcessesShareTheRuns) {
   EXPECT_EQ(first["runs"], first["computed"].get<int>() + first["elsewhere"].get<int>());
 }
 
+// Runs that others had, and gave up, are computed in a further round: the report has all rounds.
+TEST_F(Sweep, TheReportHasAllRounds) {
+  plan(kPlan);
+  const Outcome dry = run({"sweep", path("plan.toml"), "--devices", "host:2x1", "--json", "-", "--dry-run"});
+  ASSERT_EQ(dry.code, 0) << dry.err;
+  fs::create_directories(path("out/.shardwise/claims"));
+  write("out/.shardwise/folder.json", R"({"schema": 1, "command": "sweep"})");
+  const Json runs = Json::parse(dry.out)["runs"];
+  ASSERT_EQ(runs.size(), 4u);
+  for (const Json& each : runs)
+    write("out/.shardwise/claims/" + each["key"].get<std::string>(),
+          R"({"schema": 1, "host": "another", "space": "", "process": 7, "started": "", "since": "today"})");
+  RunningProgram program(folder_, command());
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  ASSERT_TRUE(program.is_running()) << "it waits for the others";
+  for (const Json& each : runs) fs::remove(path("out/.shardwise/claims/" + each["key"].get<std::string>()));
+  const Outcome outcome = program.wait();
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Json report = Json::parse(outcome.out);
+  EXPECT_EQ(report["computed"], 4);
+  int jobs = 0;
+  for (const Json& device : report["devices"]) jobs += device["jobs"].get<int>();
+  EXPECT_EQ(jobs, 4);
+  EXPECT_GE(report["scenes_built"].get<int>(), 1);
+  EXPECT_GT(report["lower_bound_s"].get<double>(), 0);
+}
+
+TEST_F(Sweep, APlanSaysWhatIsKept) {
+  plan(kPlan);
+  const std::vector<std::string> dry{"--dry-run"};
+  const Json before = sweep(dry);
+  ASSERT_EQ(before["runs"].size(), 4u);
+  for (const Json& each : before["runs"]) EXPECT_EQ(each["kept"], false);
+  EXPECT_FALSE(exists("out"));
+  sweep();
+  plan(std::string(kPlan) + "bounces = [3, 2]\n");
+  const Json after = sweep(dry);
+  std::size_t kept = 0;
+  for (const Json& each : after["runs"]) kept += each["kept"].get<bool>();
+  EXPECT_EQ(kept, 4u);
+  const Outcome text =
+      run({"sweep", path("plan.toml"), "-o", path("out"), "--devices", "host:1x1", "--dry-run"});
+  EXPECT_TRUE(text.out.starts_with("plan of 8 maps, 4 to compute, nothing was run\n")) << text.out;
+}
+
+// A run past its timeout is stopped, and its device takes the next one.
+TEST_F(Sweep, ARunPastItsTimeoutFailsAlone) {
+  plan(
+      "[defaults]\nscene = \"scene.xml\"\ntx = \"0,0,30\"\npasses = 2\nbounces = 8\n"
+      "[[run]]\nname = \"slow\"\nsamples = \"20G\"\n"
+      "[[run]]\nname = \"quick\"\nsamples = \"2k\"\n");
+  const auto begin = std::chrono::steady_clock::now();
+  const Outcome outcome = run({"sweep", path("plan.toml"), "-o", path("out"), "--devices", "host:1x1",
+                               "--timeout", "1", "--json", "-"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(6));
+  EXPECT_NE(outcome.err.find("job 'slow' on host:0: its program has not returned within its timeout of 1 s"),
+            std::string::npos)
+      << outcome.err;
+  const Json report = Json::parse(outcome.out);
+  EXPECT_EQ(report["computed"], 1);
+  EXPECT_EQ(report["failed"], 1);
+  EXPECT_EQ(report["devices"][0]["state"], "ok");
+}
+
+// One pass has no standard errors: those of an earlier map of the name are not beside it.
+TEST_F(Sweep, AFolderHasTheFilesOfItsMapAlone) {
+  const std::string table =
+      "[[run]]\nscene = \"scene.xml\"\ntx = \"0,0,30\"\nsamples = 2000\nname = \"one\"\n";
+  plan(table + "passes = 2\n");
+  sweep();
+  EXPECT_TRUE(exists("out/one/error-map.npy"));
+  plan(table + "passes = 1\n");
+  sweep();
+  EXPECT_FALSE(exists("out/one/error-map.npy"));
+  EXPECT_TRUE(exists("out/one/map.npy"));
+  plan(table + "passes = 2\n");
+  sweep();
+  EXPECT_TRUE(exists("out/one/error-map.npy")) << "from the cache";
+}
+
 TEST_F(Sweep, PlanErrorsNameLineAndKey) {
   const auto refuse = [&](const std::string& text, const std::string& part) {
     plan(text);
@@ -289,6 +370,12 @@ TEST_F(Sweep, PlanErrorsNameLineAndKey) {
   refuse(run_table + "frequency = [\"1 GHz\", \"1_GHz\"]\n",
          "plan.toml:4: 'frequency': entries 1 ('1 GHz') and 2 ('1_GHz') give their runs one name");
   refuse("[[run]]\nscene = \"nowhere.xml\"\ntx = \"0,0,30\"\n", "nowhere.xml', which does not exist");
+  refuse("[[run]]\ntx = \"0,0,30\"\n", "plan.toml:1: this [[run]] has no 'scene'; name a file");
+  refuse(run_table + "diffraction = 1\n", "plan.toml:4: 'diffraction' is not in this version; leave it out");
+  refuse(run_table + "chunk = 1\n", "plan.toml:4: 'chunk' is not a run's: sweep decides it");
+  refuse(run_table + "per-tx = true\nper_tx = false\n", "plan.toml:5: 'per-tx' is given twice, with '_' and");
+  refuse(run_table + run_table + "name = \"b\"\nmaterial = \"concret\"\n",
+         "plan.toml:4: run 'b': material 'concret' is no material class");
   refuse(run_table + "area = \"1,1,0,0\"\n", "--area is empty");
   expect_one_line_error(run({"sweep", path("missing.toml"), "-o", path("out")}), 3, "missing.toml");
   plan(run_table);

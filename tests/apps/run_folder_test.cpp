@@ -23,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "batch_file.hpp"
 #include "output_file.hpp"
 #include "report_file.hpp"
 #include "shardwise/runtime/error.hpp"
@@ -191,7 +192,7 @@ TEST_F(RunFolders, AFileSystemThatCannotDecideIsNamed) {
       const std::string text = error.what();
       const bool is_named = text.find("(Operation not permitted)") != std::string::npos &&
                             text.find("choose a folder on another file system") != std::string::npos;
-      _exit(is_named && error.error_class() == ErrorClass::io ? 0 : 1);
+      _exit(is_named && error.error_class() == ErrorClass::usage ? 0 : 1);
     }
     _exit(2);
   }
@@ -233,6 +234,54 @@ TEST_F(RunFolders, LeftTemporaryFilesAreNotInTheWay) {
     std::ofstream(report + ".part-" + std::to_string(getpid()) + "-" + std::to_string(i)) << "left";
   EXPECT_NO_THROW(check_output(report, "--json"));
   EXPECT_NE(temporary_name(report), temporary_name(report));
+}
+
+// What a killed program was about to write. Others may be writing what is new, or has a name of its own.
+TEST_F(RunFolders, LeftPartsGoAfterAnHour) {
+  const std::string name = fs::path(temporary_name(inner("claims/a").string())).filename();
+  EXPECT_TRUE(is_temporary_name(name)) << name;
+  const std::string long_name = std::string(200, 'x') + name.substr(name.find(".part-"));
+  const std::vector<std::string> kept{"a", "b.part-3", "c.part-12-0123-4", "d.part-12-0123456789abcdef-",
+                                      "e.part-1-2-0123456789abcdef-3"};
+  for (const std::string& each : kept) {
+    EXPECT_FALSE(is_temporary_name(each)) << each;
+    leave(inner("claims/" + each), own_identity(), 4000);
+  }
+  leave(inner("claims/" + name), own_identity(), 4000);
+  leave(inner("claims/" + long_name), own_identity(), 4000);
+  const std::string fresh = fs::path(temporary_name("b")).filename();
+  leave(inner("claims/" + fresh), own_identity(), 120);
+  { RunFolder beside(path(), "jobs", true); }
+  EXPECT_TRUE(fs::exists(inner("claims/" + name))) << "that is its owner's to do";
+  RunFolder folder(path(), "jobs", false);
+  EXPECT_FALSE(fs::exists(inner("claims/" + name)));
+  EXPECT_FALSE(fs::exists(inner("claims/" + long_name)));
+  EXPECT_TRUE(fs::exists(inner("claims/" + fresh)));
+  for (const std::string& each : kept) EXPECT_TRUE(fs::exists(inner("claims/" + each))) << each;
+}
+
+// A kernel that was mended is another one.
+TEST(Batches, KnowTheTextOfTheirKernels) {
+  std::string pattern = (fs::temp_directory_path() / "shardwise-batch-XXXXXX").string();
+  ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+  const fs::path folder = pattern;
+  const std::string source = (folder / "k.cu").string(), file = (folder / "batch.jsonl").string();
+  std::ofstream(file) << R"({"id": "a", "cuda": {"file": ")" << source << R"(", "kernel": "k"}})"
+                      << "\n"
+                      << R"({"id": "b", "command": ["true"]})"
+                      << "\n";
+  const auto digests = [&](const char* text) {
+    std::ofstream(source) << text;
+    const auto jobs = read_batch(file);
+    return std::pair(jobs.at(0).digest, jobs.at(1).digest);
+  };
+  const auto before = digests("one"), after = digests("two");
+  EXPECT_NE(before.first, after.first);
+  EXPECT_EQ(before.second, after.second);
+  EXPECT_EQ(digests("one"), before);
+  fs::remove(source);
+  EXPECT_EQ(read_batch(file).size(), 2u) << "what cannot be read is refused where it is needed";
+  fs::remove_all(folder);
 }
 
 TEST(UnitNames, HaveNoControlCharacters) {

@@ -289,6 +289,33 @@ TEST_P(FailingJobs, FailFastCancelsTheRest) {
   expect_at_rest(jobs);
 }
 
+// One that fits no device fails before anything runs, wherever it stands in the batch.
+TEST_P(FailingJobs, FailFastBeginsNothingWhereAJobFitsNoDevice) {
+  for (const JobPlacement placement : {JobPlacement::by_cost, JobPlacement::by_content}) {
+    JobOptions options;
+    options.fail_fast = true;
+    options.placement = placement;
+    options.memory_bytes = 1 << 20;
+    JobExecutor jobs = executor(options);
+    for (const std::size_t large : {0u, 10u, 19u}) {
+      const JobProgram good = scaled(3);
+      std::vector<Job> batch;
+      for (std::size_t i = 0; i < 20; ++i) batch.push_back(scaling_job(good, i, 1));
+      batch[large].id = "large";
+      batch[large].bytes = 2 << 20;
+      const auto results = jobs.run(std::move(batch));
+      for (std::size_t i = 0; i < 20; ++i) {
+        EXPECT_EQ(results[i].status, i == large ? JobStatus::failed : JobStatus::cancelled) << i;
+        EXPECT_EQ(results[i].attempts, 0);
+        if (i != large) {
+          EXPECT_NE(results[i].error->message.find("because job 'large' failed"), std::string::npos);
+        }
+      }
+      expect_at_rest(jobs);
+    }
+  }
+}
+
 // One of a group fails on the stream: the others run again, and none is counted as failed.
 TEST_P(FailingJobs, AFailureInAGroupIsOneJobs) {
   JobExecutor jobs = executor();
@@ -365,6 +392,54 @@ TEST(JobTimeouts, AJobPastItsTimeoutIsRetriedElsewhereAndItsDeviceComesBack) {
   ASSERT_EQ(results[0].status, JobStatus::done) << results[0].error->message;
   EXPECT_EQ(std::any_cast<int>(results[0].value), 2);
   expect_counted();
+  jobs.drain();
+  expect_all_ok(jobs);
+  expect_at_rest(jobs);
+}
+
+// Given up in its call, it notices, and says so by an error that is no device's fault.
+TEST(JobTimeouts, ADeviceIsAskedWhenALateProgramThrows) {
+  JobOptions options;
+  options.probe_s = 0.5;
+  options.retries = 0;
+  JobExecutor jobs(open_devices("host:1x1"), options);
+  Job job;
+  job.program = JobProgram::native(
+      "notices",
+      [](JobContext& context) {
+        for (int i = 0; i < 300 && !context.is_cancelled(); ++i)
+          std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        throw Error(ErrorClass::interrupted, "nobody waits for this");
+      },
+      true);
+  job.timeout_s = 0.1;
+  const auto results = jobs.run({job});
+  ASSERT_EQ(results[0].status, JobStatus::failed);
+  EXPECT_NE(results[0].error->message.find("has not returned within its timeout of 0.1 s"), std::string::npos)
+      << results[0].error->message;
+  expect_scaled(jobs.run({scaling_job(scaled(2), 1, 1)})[0], 2, 1, 1);
+  expect_all_ok(jobs);
+  expect_at_rest(jobs);
+}
+
+// The job ends while its inputs are still on their way: they stay where they are until that is over.
+TEST(JobTimeouts, InputsOutliveACopyThatIsLate) {
+  JobExecutor jobs(open_devices("host:1x1"));
+  constexpr std::size_t bytes = std::size_t{1} << 29;
+  const JobProgram looks = JobProgram::native("looks", [](JobContext& job) {
+    const auto* in = job.input<std::byte>(0);
+    auto* out = job.output<std::byte>(1);
+    job.launch("look", 1, [=](LaunchContext&) { *out = in[bytes - 1]; });
+  });
+  std::vector<Job> batch(1);
+  batch[0].inputs = {JobInput::owned(std::vector<std::byte>(bytes, std::byte{7}))};
+  batch[0].program = looks;
+  batch[0].timeout_s = 1e-3;
+  batch[0].retries = 0;
+  const auto results = jobs.run(std::move(batch));
+  ASSERT_EQ(results[0].status, JobStatus::failed);
+  EXPECT_NE(results[0].error->message.find("not done within its timeout"), std::string::npos)
+      << results[0].error->message;
   jobs.drain();
   expect_all_ok(jobs);
   expect_at_rest(jobs);

@@ -120,7 +120,8 @@ class JobProgram {
   std::shared_ptr<const State> state_;
 };
 
-/// Bytes in host memory. Borrowed ones stay alive and unchanged until the job has ended.
+/// Bytes in host memory. Borrowed ones stay alive and unchanged until the job has ended; where that was by
+/// its timeout, a device may still be reading them until its state is ok again or the executor is gone.
 class JobInput {
  public:
   static JobInput owned(std::vector<std::byte> bytes) {
