@@ -23,9 +23,10 @@ void add_job_options(CLI::App& app, JobText& text);
 /// Checks the texts against the number of devices. No timeout is none.
 JobOptions job_options_of(const JobText& text, int device_count);
 
-/// devices[] of the report.
 /// Adds what a further round of the same run says; its notes are said at once.
 void add_up(JobReport& sum, const JobReport& round);
+
+/// devices[] of the report.
 Json job_devices_json(const JobReport& report);
 /// The same as a table for people.
 std::string job_devices_text(const JobReport& report);
