@@ -7,12 +7,14 @@
 #include <optional>
 
 #include "bench/meshes.hpp"
+#include "shardwise/grid/prepared_operator.hpp"
 #include "shardwise/radio/coverage.hpp"
 #include "shardwise/rays/generators.hpp"
 #include "shardwise/rays/intersect.hpp"
 #include "shardwise/rays/reducers.hpp"
 #include "shardwise/rays/reflections.hpp"
 #include "shardwise/runtime/error.hpp"
+#include "shardwise/runtime/sim.hpp"
 #include "shardwise/runtime/sim_topology.hpp"
 
 namespace shardwise::bench {
@@ -117,6 +119,26 @@ std::vector<Work> works(bool quick) {
              virtual_seconds(scene, [&] { mode = coverage(scene, options).get().dispatch.mode; });
          return std::pair{seconds, mode};
        }});
+  list.push_back({"laplacian", "512^3 cells in double, slabs, the exchange behind the inner cells",
+                  512. * 512 * 512, [](Scene& scene) {
+                    const DeviceSet& devices = scene.devices();
+                    const Blocks blocks(
+                        CartesianGrid(GridSpec{{0, 0, 0}, {1, 1, 1}, {512, 512, 512}, {}, {}}),
+                        LocalDevices{devices});
+                    PreparedOperator<double> operation(laplacian(blocks.grid()), blocks);
+                    Field<double> u(blocks, "u"), v(blocks, "v");
+                    constexpr int calls = 8;
+                    double begin = 0;
+                    for (int i = 0; i <= calls; ++i) {
+                      operation.apply(v, u);
+                      if (i > 0) continue;
+                      blocks.synchronize();
+                      begin = devices.sim_world()->virtual_time();
+                    }
+                    blocks.synchronize();
+                    return std::pair{(devices.sim_world()->virtual_time() - begin) / calls,
+                                     std::string(devices.size() > 1 ? "slabs" : "master")};
+                  }});
   return list;
 }
 

@@ -26,4 +26,9 @@ struct Estimate {
 Estimate estimate_coverage(const DeviceSet& devices, const SceneModel& model, const CoverageOptions& options,
                            const std::string& faults);
 
+/// As many simulated devices of a machine as it has; they compute nothing and hold no bytes.
+DeviceSet open_dry(const SimTopology& machine, const std::string& faults);
+/// What a timeline tells of what it has recorded. `repeats`: of one of so many equal pieces of work.
+void read_timeline(Timeline& timeline, Estimate& estimate, int repeats = 1);
+
 }  // namespace shardwise::program

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <sstream>
 
 #include "command.hpp"
 #include "fault_options.hpp"
@@ -18,21 +19,12 @@
 #include "shardwise/shard/hash.hpp"
 #include "solve_memory.hpp"
 #include "solve_outputs.hpp"
+#include "solve_plan.hpp"
 #include "solve_ranks.hpp"
 #include "table.hpp"
 
 namespace shardwise::program {
 namespace {
-
-Json grid_json(const CartesianGrid& g) {
-  Json cells = Json::array(), extent = Json::array(), boundaries = Json::array();
-  for (int d = 0; d < g.dims(); ++d) {
-    cells.push_back(g.cells(d));
-    extent.push_back({g.lo(d), g.hi(d)});
-    boundaries.push_back({to_string(g.boundary(d, 0).kind), to_string(g.boundary(d, 1).kind)});
-  }
-  return {{"cells", cells}, {"extent", extent}, {"boundaries", boundaries}};
-}
 
 /// The same problem on one block on the host, and whether its bits are equal.
 struct Verification {
@@ -80,8 +72,8 @@ std::optional<SolveState> restart_state(const SolveRequest& r, const SolveOption
 void check_outputs(const SolveOptions& o) {
   for (const std::string& path : o.field) check_output(path, "--field");
   for (const std::string& path : o.residuals) check_output(path, "--residuals");
-  for (const auto& [path, name] :
-       {std::pair{o.json, "--json"}, std::pair{o.png, "--png"}, std::pair{o.checkpoint, "--checkpoint"}})
+  for (const auto& [path, name] : {std::pair{o.json, "--json"}, std::pair{o.png, "--png"},
+                                   std::pair{o.checkpoint, "--checkpoint"}, std::pair{o.trace, "--trace"}})
     if (!path.empty()) check_output(path, name);
 }
 
@@ -154,48 +146,6 @@ void stage_outputs(OutputSet& outputs, const SolveRequest& r, const SolveOptions
   if (!o.png.empty()) outputs.stage(o.png, field_png(r, outcome.field, subtitle));
 }
 
-void dry_run(const SolveRequest& r, const SolveOptions& o, const Blocks& blocks, const SolveNeed& need) {
-  Json devices = Json::array();
-  std::vector<std::vector<std::string>> rows{{"device", "memory free", "cells", "needs at least"}};
-  for (const SolveDeviceNeed& device : need.devices) {
-    devices.push_back({{"name", device.name},
-                       {"cells", device.cells},
-                       {"bytes", device.bytes},
-                       {"free_bytes", device.free_bytes}});
-    rows.push_back({device.name, human_bytes(device.free_bytes),
-                    count_text(static_cast<std::int64_t>(device.cells)), human_bytes(device.bytes)});
-  }
-  rows.push_back({"host, in all", human_bytes(need.host_free_bytes), "", human_bytes(need.host_bytes)});
-  const Partition& partition = blocks.partition();
-  const auto& p = partition.process_grid();
-  const bool heat = r.problem == "heat";
-  const Json report = {{"schema", 1},
-                       {"command", "solve --dry-run"},
-                       {"problem", r.problem},
-                       {"grid", grid_json(*r.grid)},
-                       {"precision", r.single ? "float" : "double"},
-                       {"parts", partition.parts()},
-                       {"process_grid", p},
-                       {"transport", blocks.transport()},
-                       {"steps", heat ? Json(r.steps) : Json(nullptr)},
-                       {"dt", heat ? Json(r.dt) : Json(nullptr)},
-                       {"devices", devices},
-                       {"host", {{"bytes", need.host_bytes}, {"free_bytes", need.host_free_bytes}}},
-                       {"warnings", r.warnings}};
-  OutputSet outputs;
-  stage_json(outputs, o.json, report);
-  outputs.commit();
-  write_stdout(o.json == "-"
-                   ? json_text(report)
-                   : fmt::format("plan of {}, nothing was run: {} cells in {} block{} ({} x "
-                                 "{} x {}) on {}{}\n\n{}\nTo solve it, run 'shardwise solve' with "
-                                 "the same options.\n",
-                                 r.problem, r.grid->shape_text(), partition.parts(),
-                                 partition.parts() == 1 ? "" : "s", p[0], p[1], p[2], blocks.transport(),
-                                 heat ? fmt::format("; {} steps of {:.6g} in time", r.steps, r.dt) : "",
-                                 table_text(rows)));
-}
-
 int run(const SolveOptions& options) {
   SolveRequest r = solve_request(options);
   const bool first = is_first_rank();
@@ -210,9 +160,9 @@ int run(const SolveOptions& options) {
   const Partition& partition = blocks.partition();
   const bool heat = r.problem == "heat";
   const SolveNeed need = solve_need(r, blocks);
-  require_memory(r, need);
+  require_memory(r, need, !plans_for_another_machine(options));
   if (options.dry_run) {
-    if (first) dry_run(r, options, blocks, need);
+    if (first) solve_dry_run(r, options, blocks, devices, need);
     return 0;
   }
   SolveHooks hooks;
@@ -224,7 +174,10 @@ int run(const SolveOptions& options) {
       file.stage(options.checkpoint, state_bytes(state));
       file.commit(WhenStopped::commit);
     };
+  const bool record = !options.trace.empty();
+  if (record) devices.timeline().start();
   const SolveOutcome outcome = run_solve(r, blocks, hooks);
+  if (record) devices.timeline().stop();
   if (outcome.removed_mean != 0) {
     r.warnings.push_back(fmt::format(
         "no condition fixes a constant, and the right-hand side has the mean {:.6g} (walls included): it was "
@@ -244,6 +197,11 @@ int run(const SolveOptions& options) {
   if (has_ranks()) report["ranks"] = of_ranks;
   OutputSet outputs;
   stage_outputs(outputs, r, options, outcome);
+  if (record) {
+    std::ostringstream trace;
+    devices.timeline().write_chrome_trace(trace);
+    outputs.stage(options.trace, trace.str());
+  }
   stage_json(outputs, options.json, report);
   outputs.commit();
   if (options.json == "-") {

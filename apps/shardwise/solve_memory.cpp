@@ -99,12 +99,12 @@ SolveNeed solve_need(const SolveRequest& r, const Blocks& blocks) {
   return need;
 }
 
-void require_memory(const SolveRequest& r, const SolveNeed& need) {
+void require_memory(const SolveRequest& r, const SolveNeed& need, bool host) {
   for (const SolveDeviceNeed& device : need.devices)
     if (device.bytes > device.free_bytes)
       refuse(fmt::format("{} of the {}", device.cells, r.grid->shape_text()), "on device " + device.name,
              device.bytes, device.free_bytes, cure_of(r.single) + ", or more devices");
-  if (need.host_bytes > need.host_free_bytes)
+  if (host && need.host_bytes > need.host_free_bytes)
     refuse(r.grid->shape_text(), "of the host's memory", need.host_bytes, need.host_free_bytes,
            cure_of(r.single));
 }

@@ -30,8 +30,8 @@ void require_host_arrays(const std::vector<std::int64_t>& cells, bool single, st
 std::int64_t solve_fields(const SolveRequest& request);
 
 SolveNeed solve_need(const SolveRequest& request, const Blocks& blocks);
-/// Throws a memory error that names the device, what it needs and what it has.
-void require_memory(const SolveRequest& request, const SolveNeed& need);
+/// Throws a memory error that names the device (or, with `host`, the host), what it needs and what it has.
+void require_memory(const SolveRequest& request, const SolveNeed& need, bool host);
 
 /// The most that a device of this process held so far, above everything else: what `bytes` is a bound of.
 std::vector<std::pair<std::string, std::uint64_t>> solve_peaks(const Blocks& blocks);

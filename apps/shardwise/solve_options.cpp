@@ -57,10 +57,12 @@ void add_solve_options(CLI::App& app, SolveOptions& o) {
       ->type_name("FILE");
   app.add_option("--json", o.json, "Write the report as JSON ('-': to standard output, alone)")
       ->type_name("FILE");
+  app.add_option("--trace", o.trace, "Copies and launches as a Chrome trace; of ranks the first one's")
+      ->type_name("FILE");
   app.add_flag("--verify", o.verify, "Repeat on one block on the host and compare the bits");
   app.add_flag("--dry-run", o.dry_run, "Check and print the plan, run nothing");
   add_device_options(app, o.devices);
-  add_refused(app, {"--memory", "--weights", "--trace"});
+  add_refused(app, {"--memory", "--weights"});
 }
 
 }  // namespace shardwise::program

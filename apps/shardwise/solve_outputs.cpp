@@ -144,4 +144,14 @@ std::string field_png(const SolveRequest& r, std::span<const double> field, cons
   return picture_png(picture);
 }
 
+Json grid_json(const CartesianGrid& g) {
+  Json cells = Json::array(), extent = Json::array(), boundaries = Json::array();
+  for (int d = 0; d < g.dims(); ++d) {
+    cells.push_back(g.cells(d));
+    extent.push_back({g.lo(d), g.hi(d)});
+    boundaries.push_back({to_string(g.boundary(d, 0).kind), to_string(g.boundary(d, 1).kind)});
+  }
+  return {{"cells", cells}, {"extent", extent}, {"boundaries", boundaries}};
+}
+
 }  // namespace shardwise::program

@@ -1,5 +1,6 @@
 #pragma once
-// What `shardwise solve` writes: fields as NPY and VTK images, residuals as CSV and PNG, pictures of u.
+// What `shardwise solve` writes: fields as NPY and VTK images, residuals as CSV and PNG, pictures of u, the
+// grid.
 
 #include <span>
 #include <string>
@@ -18,5 +19,7 @@ std::string residuals_png(const SolveRequest& request, const SolverResult& resul
 /// A plane of u as a map, or a line of it as a curve.
 std::string field_png(const SolveRequest& request, std::span<const double> field,
                       const std::string& subtitle);
+/// `grid` of a report.
+Json grid_json(const CartesianGrid& grid);
 
 }  // namespace shardwise::program

@@ -235,8 +235,10 @@ SolveRequest solve_request(const SolveOptions& o) {
   spec.cells = size_value(o.size);
   set_extent(spec, o.extent);
   r.single = word_value("--precision", o.precision, {"float", "double"}) == "float";
-  require_host_arrays(spec.cells, r.single,
-                      o.kappa.empty() ? 0 : static_cast<std::int64_t>(split_list(o.kappa).size()));
+  // A plan for another machine makes no arrays here but kappa's.
+  if (!plans_for_another_machine(o) || !o.kappa.empty())
+    require_host_arrays(spec.cells, r.single,
+                        o.kappa.empty() ? 0 : static_cast<std::int64_t>(split_list(o.kappa).size()));
   set_boundaries(spec, o.boundaries, r.warnings);
   r.grid.emplace(spec);
   r.rhs = cell_values("--rhs", o.rhs, spec.cells);
@@ -271,6 +273,8 @@ SolveRequest solve_request(const SolveOptions& o) {
   }
   const std::string backend = word_value("--backend", o.backend, {"auto", "serial", "local", "mpi"});
   r.serial = backend == "serial";
+  if (r.serial && !o.trace.empty() && !o.dry_run)
+    throw_usage("--trace: '--backend serial' runs on no device that has a timeline; leave one of them out");
   r.mpi = backend == "mpi" || has_ranks();
   r.route = routes_of(o.route, spec.cells.size());
   check_rank_request(r, backend);

@@ -22,7 +22,7 @@ struct SolveOptions {
   std::string parts, process_grid, backend = "auto", route = "auto", precision = "double", mean;
   std::string steps, dt, scheme, rtol, atol, max_iterations, preconditioner, accumulation;
   std::vector<std::string> field, residuals;
-  std::string json, slice, png, checkpoint, every, restart;
+  std::string json, trace, slice, png, checkpoint, every, restart;
   bool verify = false, dry_run = false;
   DeviceOptions devices;
 };
@@ -58,6 +58,11 @@ struct SolveRequest {
   std::vector<std::string> warnings;
   Json parameters;  ///< of heat: what decides the bits of a step
 };
+
+/// A dry run on simulated devices: what this host has does not matter.
+inline bool plans_for_another_machine(const SolveOptions& options) {
+  return options.dry_run && options.devices.devices.starts_with("sim");
+}
 
 void add_solve_options(CLI::App& app, SolveOptions& options);
 /// Checks everything that needs no device. Throws usage and data errors.

@@ -29,6 +29,13 @@ class CliSolveFiles : public ProgramTest {
     words.insert(words.end(), {"--devices", "host:1", "--quiet"});
     expect_one_line_error(run(words), code, part);
   }
+  /// How often a trace has the name.
+  int launches(const std::string& file, const std::string& name) {
+    const Json trace = Json::parse(read(file));
+    int count = 0;
+    for (const Json& event : trace["traceEvents"]) count += event["name"] == name ? 1 : 0;
+    return count;
+  }
   /// An NPY file of doubles in the order that they are given.
   void npy(const std::string& name, const std::vector<int>& shape, const std::vector<double>& values,
            bool fortran = false, const std::string& type = "<f8") {
@@ -245,6 +252,48 @@ TEST_F(CliSolveFiles, AKilledRunGoesOnWithTheSameCommandLine) {
   const Json resumed = Json::parse(read("resumed.json"));
   EXPECT_GT(resumed["first_step"], 0);
   EXPECT_EQ(resumed["digest"], Json::parse(read("whole.json"))["digest"]);
+}
+
+// A plan in times: what a step sends is exact, more devices are faster, a slow one shows, and nothing runs.
+TEST_F(CliSolveFiles, PlansHaveTimes) {
+  const auto plan = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), "--dry-run");
+    return report(words);
+  };
+  const Json step = plan({"heat", "--size", "64x64x64", "--steps", "10", "--scheme", "rk4", "--devices",
+                          "sim:2xh200", "--trace", path("plan.json")});
+  EXPECT_EQ(step["estimate"]["of"], "a step");
+  EXPECT_GT(step["estimate"]["seconds"], 0);
+  for (const Json& device : step["devices"]) {
+    EXPECT_EQ(device["bytes_out"], 4 * 64 * 64 * 8) << "a plane for each of four stages";
+    EXPECT_GT(device["busy_s"], 0);
+    EXPECT_LE(device["busy_s"], step["estimate"]["seconds"]);
+  }
+  const int planned = launches("plan.json", "apply Laplacian");
+  EXPECT_EQ(planned % 8, 0);
+  EXPECT_GE(planned, 4 * 2);
+
+  const auto seconds = [&](std::vector<std::string> more) {
+    // More than many a host has: what is planned is another machine.
+    std::vector<std::string> words{"poisson", "--size", "1024x1024x1024"};
+    words.insert(words.end(), more.begin(), more.end());
+    return plan(words)["estimate"]["seconds"].get<double>();
+  };
+  const double one = seconds({"--devices", "sim:1xh200"}), eight = seconds({"--devices", "sim:8xh200"});
+  EXPECT_NEAR(one, 8 * 550e-6, 8 * 10e-6) << "512^3 were measured";
+  EXPECT_GT(one / eight, 6);
+  EXPECT_LE(one / eight, 8);
+  EXPECT_GT(seconds({"--devices", "sim:8xh200", "--sim-faults", "device 5 slow 8"}), 5 * eight);
+  // Thin slabs wait for their neighbours.
+  EXPECT_GT(seconds({"--devices", "sim:64xh200-pcie"}), 2 * seconds({"--devices", "sim:64xh200"}));
+}
+
+TEST_F(CliSolveFiles, ARunHasATrace) {
+  report({"heat", "--size", "16x16x16", "--steps", "3", "--scheme", "euler", "--devices", "sim:2", "--trace",
+          path("run.json")});
+  EXPECT_EQ(launches("run.json", "apply Laplacian"), 3 * 2) << "a step is one application on each device";
+  refused({"poisson", "--size", "8", "--backend", "serial", "--trace", path("x.json")}, 2,
+          "leave one of them out");
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ namespace {
 constexpr int most_devices = 64;
 
 /// One H200. Measured (docs/measurements.md): memory and links by copies, rows by the calls on the cloud, a
-/// lane by coverage of munich.
+/// lane by coverage of munich, cells by the operators at 512^3.
 SimDeviceModel h200() {
   SimDeviceModel device;
   device.model = "NVIDIA H200 (simulated)";
@@ -54,6 +54,11 @@ SimDeviceModel h200() {
 
 void add_h200_costs(SimTopology& topology) {
   topology.ns_per_item = {{"", 0.13}, {"intersect", 2.84}, {"trace_reflections", 10}, {"trace lanes", 1.3}};
+  // Of grids: cells in double, at what they read and write of memory.
+  for (const char* name : {"apply", "inner", "shell", "pack", "unpack", "fill", "scale"})
+    topology.ns_per_item[name] = 0.0041;
+  for (const char* name : {"apply Diffusion", "inner Diffusion", "shell Diffusion", "axpby"})
+    topology.ns_per_item[name] = 0.0062;
 }
 
 std::vector<int> range(int begin, int end) {
