@@ -16,24 +16,24 @@ namespace shardwise::bench {
 const std::vector<Benchmark>& benchmarks() {
   static const std::vector<Benchmark> list{
       {"accumulate", "coverage maps: against Embree alone, one device, and the other accumulations",
-       accumulate_cases},
+       accumulate_cases, true},
       {"budget", "50 M rays within 64 MiB: time, and peaks as counted and as the system reports them",
        budget_cases},
       {"calibrate",
        "--repeat calibrations of each call, and the run at their weights against the better of others",
-       calibrate_cases},
+       calibrate_cases, true},
       {"dispatch", "calls on rows: all devices against the first, by operation, source and sink",
        dispatch_cases},
       {"grid", "grid operators and solvers: against the copy rate, and all devices against the first",
        grid_cases},
       {"jobs", "independent jobs: placement, cost of a job, makespan over the bound, caches", jobs_cases},
       {"predict", "calls on several devices, predicted from one device and a fit on another scene",
-       predict_cases},
+       predict_cases, true},
       {"scaling",
        "the same work on 1 to 64 simulated devices, in predicted times; --devices sim:h200-pcie for others",
        scaling_cases},
       {"trace", "each operation on rows: ns a row; on several devices directly against pipelined",
-       trace_cases},
+       trace_cases, true},
   };
   return list;
 }

@@ -36,6 +36,7 @@ struct Settings {
 struct Benchmark {
   std::string name, description;
   std::function<std::vector<Case>(const Settings&)> make;
+  bool takes_scene = false;  ///< one may be given in place of its own
 };
 
 /// What `shardwise bench` offers, in the order of its help.

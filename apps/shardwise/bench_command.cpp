@@ -152,6 +152,9 @@ int run(const Options& options) {
                     : fmt::format("unknown benchmark '{}'; {}", options.name,
                                   near.empty() ? "there is: " + known : "did you mean '" + near + "'?"));
   }
+  if (!options.scene.empty() && !chosen->takes_scene)
+    throw_usage(
+        fmt::format("--scene: 'bench {}' has work of its own and takes none; leave it out", options.name));
   if (!options.json.empty()) check_output(options.json, "--json");
   const Json baseline = options.baseline.empty() ? Json() : read_baseline(options.baseline);
 

@@ -74,8 +74,13 @@ DeviceSet open(const DeviceOptions& options) {
   OpenOptions open_options;
   open_options.allow_mixed = options.allow_mixed;
   open_options.require_peer = options.require_peer;
-  open_options.sim_seed = static_cast<std::uint64_t>(
-      parse_whole(options.sim_seed, "--sim-seed", 0, std::numeric_limits<std::int64_t>::max()));
+  if (!options.sim_seed.empty()) {
+    open_options.sim_seed = static_cast<std::uint64_t>(
+        parse_whole(options.sim_seed, "--sim-seed", 0, std::numeric_limits<std::int64_t>::max()));
+    if (!options.devices.starts_with("sim"))
+      throw_usage(fmt::format("--sim-seed {} is for simulated devices, --devices '{}' has none; leave it out",
+                              options.sim_seed, options.devices));
+  }
   open_options.sim_faults = fault_script(options);
   const std::string spec =
       has_ranks() ? rank_devices(options.devices, this_machine(), options.share_gpus) : options.devices;

@@ -12,8 +12,8 @@ namespace shardwise::program {
 
 /// As typed; checked by the functions below.
 struct DeviceOptions {
-  std::string devices, weights, calibration, chunk, memory, min_rows, on_failure = "fail", deadline,
-                                                                      sim_seed = "1", sim_faults;
+  std::string devices, weights, calibration, chunk, memory, min_rows, on_failure = "fail", deadline, sim_seed,
+                                                                      sim_faults;
   bool allow_mixed = false, require_peer = false, share_gpus = false;
 };
 

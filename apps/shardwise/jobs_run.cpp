@@ -177,6 +177,11 @@ void JobsRun::on_result(std::size_t index, const JobResult& result) {
       write_by_rename(place / fmt::format("output-{}.bin", i),
                       {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
     }
+    // What an earlier kernel of the job had beyond these.
+    std::error_code ignored;
+    for (std::size_t i = result.outputs.size();
+         job.cuda && fs::remove(place / fmt::format("output-{}.bin", i), ignored); ++i) {
+    }
     // Last: with it the job is done.
     write_by_rename(place / "result.json", json_text(json_of(job, record)));
     if (!record.is_done()) log_warning(record.error);

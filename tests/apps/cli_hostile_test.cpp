@@ -251,5 +251,18 @@ TEST_F(Hostile, AReportDoesNotReplaceTheTable) {
   EXPECT_EQ(jobs(line, {"--json", path("out/report.json")}).code, 0);
 }
 
+// What an option cannot change is no option of the call.
+TEST_F(Hostile, OptionsWithoutAnEffectAreRefused) {
+  expect_one_line_error(run({"solve", "poisson", "--size", "8", "--devices", "host:1", "--sim-seed", "4"}), 2,
+                        "--sim-seed 4 is for simulated devices, --devices 'host:1' has none; leave it out");
+  EXPECT_EQ(run({"solve", "poisson", "--size", "8", "--devices", "sim:1", "--sim-seed", "4"}).code, 0);
+  for (const char* name : {"scaling", "jobs", "grid", "dispatch", "budget"})
+    expect_one_line_error(run({"bench", name, "--quick", "--scene", "nowhere.xml"}), 2,
+                          "takes none; leave it out");
+  expect_one_line_error(
+      run({"bench", "trace", "--quick", "--devices", "host:1", "--scene", path("nowhere.xml")}), 3,
+      "nowhere.xml");
+}
+
 }  // namespace
 }  // namespace shardwise::test

@@ -191,7 +191,7 @@ TEST_F(Cli, BenchSaysWhatItsRowsAndColumnsAre) {
       std::string::npos)
       << text;
   const std::string what = text.substr(std::min(text.find("\nwhat was run:\n"), text.size()));
-  EXPECT_EQ(std::ranges::count(what, '\n'), 2 + 4) << what;
+  EXPECT_EQ(std::ranges::count(what, '\n'), 2 + 5) << what;
   EXPECT_NE(what.find("  intersect-1, intersect-2, intersect-4, intersect-8: 1048576 rays"),
             std::string::npos)
       << what;
