@@ -424,7 +424,9 @@ TEST(JobTimeouts, ADeviceIsAskedWhenALateProgramThrows) {
 
 // The job ends while its inputs are still on their way: they stay where they are until that is over.
 TEST(JobTimeouts, InputsOutliveACopyThatIsLate) {
-  JobExecutor jobs(open_devices("host:1x1"));
+  JobOptions options;
+  options.probe_s = 60;  // late is late enough, however slow the copy: the device is not given up
+  JobExecutor jobs(open_devices("host:1x1"), options);
   constexpr std::size_t bytes = std::size_t{1} << 29;
   const JobProgram looks = JobProgram::native("looks", [](JobContext& job) {
     const auto* in = job.input<std::byte>(0);
