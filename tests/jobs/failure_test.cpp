@@ -443,6 +443,8 @@ TEST(JobTimeouts, InputsOutliveACopyThatIsLate) {
   EXPECT_NE(results[0].error->message.find("not done within its timeout"), std::string::npos)
       << results[0].error->message;
   jobs.drain();
+  while (jobs.states()[0] == JobDeviceState::suspect)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   expect_all_ok(jobs);
   expect_at_rest(jobs);
 }
