@@ -21,7 +21,6 @@
 #include "solve_outputs.hpp"
 #include "solve_plan.hpp"
 #include "solve_ranks.hpp"
-#include "table.hpp"
 
 namespace shardwise::program {
 namespace {

@@ -64,17 +64,22 @@ TEST(FaultScripts, MistakesAreNamedWithLineAndNearestWord) {
   }
 }
 
+/// Why devices are not opened, or "accepted".
+std::string usage_error_of(const std::string& spec, const OpenOptions& options) {
+  try {
+    (void)open_devices(spec, options);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.error_class(), ErrorClass::usage);
+    return error.what();
+  }
+  return "accepted";
+}
+
 TEST(FaultScripts, OfDevicesThatAreNotThereOrRealAreRefused) {
   const auto error_of = [](const std::string& spec, const std::string& script) -> std::string {
     OpenOptions options;
     options.sim_faults = script;
-    try {
-      (void)open_devices(spec, options);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.error_class(), ErrorClass::usage);
-      return error.what();
-    }
-    return "accepted";
+    return usage_error_of(spec, options);
   };
   EXPECT_NE(error_of("sim:2", "device 2 launch 1 fails").find("device 2, there are 2"), std::string::npos);
   EXPECT_NE(error_of("sim:2", "link 0 5 slow 2").find("device 5"), std::string::npos);
@@ -299,13 +304,7 @@ TEST(Faults, PairsWithoutPeerAccessAreRefusedWhereItIsRequired) {
     OpenOptions options;
     options.require_peer = true;
     options.sim_faults = faults;
-    try {
-      (void)open_devices(spec, options);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.error_class(), ErrorClass::usage);
-      return error.what();
-    }
-    return "accepted";
+    return usage_error_of(spec, options);
   };
   EXPECT_EQ(error_of("sim:3", ""), "accepted");
   EXPECT_EQ(error_of("sim:8xh200", ""), "accepted");
